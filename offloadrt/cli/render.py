@@ -104,7 +104,7 @@ class SweepRecord:
 
     @classmethod
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
-        """Convert a sweep to the record that `--json` prints; written: the paths of the files that it wrote."""
+        """Convert a sweep to the record that `--json` prints; `written` is the paths of the files that it wrote."""
         failures = [
             SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]

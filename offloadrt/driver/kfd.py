@@ -78,7 +78,7 @@ class KfdCosts:
 
 
 class MmapLock:
-    """The mmap lock of one process; with ``uncontended`` it excludes nobody (an ablation)."""
+    """The mmap lock of one process; with ``uncontended``, an experiment, it never makes anyone wait."""
 
     __slots__ = ("_contends", "_lock")
 
@@ -433,7 +433,7 @@ class Kfd:
             self.mmap_lock.release()
 
     def unmap(self, begin: int, nbytes: int) -> int:
-        """Remove the GPU's translations of a range (an ablation); return how many pages had one.
+        """Remove the GPU's translations of a range, for an experiment; return how many pages had one.
 
         This takes no time: the ablation asks what the loss of translations costs, not their removal.
         """

@@ -146,7 +146,7 @@ BLIT = Kernel("blit copy", bytes_per_iteration=2.0, threads_per_team=_THREADS)
 
 
 def blit(nbytes: int) -> Launch:
-    """Return the launch that copies ``nbytes`` bytes.
+    """Return the launch of a kernel that copies ``nbytes`` bytes.
 
     Each thread copies 64 bytes. We chose this shape, not ROCr; it matters only for copies that are too small to fill
     the device, since larger ones are limited by the memory's bandwidth.
@@ -442,7 +442,7 @@ class RocrQueues:
         done: HsaSignal,
         touching: Touching = NOTHING,
     ) -> None:
-        """Write the packet of a kernel, behind that of a barrier if the stream has unfinished work.
+        """Write the packet of a kernel; if the stream has unfinished work, write a barrier's packet before it.
 
         HSA queues start packets without waiting for earlier ones; LLVM's plugin adds the barrier to get the semantics
         of a stream.
@@ -566,7 +566,7 @@ class RocrMemory:
             await self._kfd.free_host()
 
     async def free(self, address: int) -> None:
-        """Free a block of the pool.
+        """Free a block of the device's memory pool.
 
         Raises DriverError for an address at which no block begins.
         """

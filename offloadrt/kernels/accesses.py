@@ -28,7 +28,7 @@ Hint = float | str | None
 
 @attrs.frozen(eq=False)
 class Loop:
-    """A loop over a range. Its start and stop are None when they depend on array contents or are no polynomials."""
+    """A loop over a range. Its start and stop are None if they depend on array contents or are no polynomials."""
 
     symbol: str
     """The name of the loop's variable in polynomials; no other loop has the same name."""
@@ -165,7 +165,7 @@ def static_probability(hint: Hint) -> float:
 
 
 def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[Loop], bool] | None = None) -> float:
-    """Return how often a block runs for each iteration of the distributed loops, by a compiler's rules.
+    """Return how often a block runs in each iteration of the distributed loops, by the rules of a compiler.
 
     A block outside of the distributed loops runs once in a launch. `shared` selects loops that do not count.
     """
@@ -305,7 +305,7 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
 
 
 def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
-    """Return in how many iterations at least one access happens; `runs` has each access with its iterations.
+    """Count the iterations in which at least one access happens; `runs` has each access with its iterations.
 
     Accesses are taken to happen in the same iterations, so the largest number counts. The two sides of a branch add up,
     unless the branch depends on a loop with which the access does not vary.

@@ -36,7 +36,7 @@ Range = tuple[Polynomial, Polynomial]
 
 
 def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
-    """Return the smallest and the largest value of an index in a block.
+    """Return the smallest and the largest value that an index takes in a block of the kernel.
 
     Returns None when the index is not affine or depends on data. The range contains all touched indices, and is exact
     when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are assumed to be
@@ -79,7 +79,7 @@ _MARGIN = 2
 
 
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
-    """Return function(0) + … + function(count - 1); None when that takes too long.
+    """Return the exact sum function(0) + … + function(count - 1); None if computing it takes too long.
 
     `breaks`: the degree of the polynomials that describe the function between break points, and these points; None for
     a function that is no polynomial.
@@ -325,7 +325,7 @@ class Counting:
         return value
 
     def counted(self, loop: Loop) -> bool:
-        """Tell whether the loop's bounds are numbers, or polynomials in variables of counted loops around it.
+        """Tell whether a loop's bounds are numbers, or polynomials in variables of outer loops that are counted.
 
         KernelError when a scalar or a length in a bound is not known.
         """

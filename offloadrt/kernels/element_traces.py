@@ -76,7 +76,7 @@ class Visits:
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """The accesses of one launch; `visits` and `places` evaluate the kernel's source for some of its iterations."""
+    """The memory accesses of one launch; `visits` and `places` evaluate the kernel's source for some iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
@@ -118,7 +118,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether the loops within a thread move it further than one grain of memory through some array."""
+        """Tell whether the loops inside a thread carry it further than one grain of memory through some array."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):

@@ -69,7 +69,7 @@ def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
 
 
 def returned(function: str, operands: Kind) -> Kind:
-    """Return the kind of a function's result; operands: the combined kind of its operands."""
+    """Return the kind of a function's result; `operands` is the combined kind of its operands."""
     if function in ("min", "max"):
         return operands
     if function == "abs":

@@ -65,7 +65,7 @@ class Outside:
 def outside(
     counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """Return the first of these accesses to one array that certainly leaves the array.
+    """Return the first of these accesses to one array that certainly leaves the array; None if none does.
 
     Negative indices down to -length count from the end.
     """

@@ -162,7 +162,7 @@ def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
 
 
 def whole_names(nest: LoopNest) -> set[str]:
-    """Return the scalars and arrays of whole numbers: those that reach an index or a loop's bounds.
+    """Return the names of scalars and arrays that must hold whole numbers, as an index or a loop bound uses them.
 
     All others count as floating point. An array's annotation, such as ``NDArray[np.int32]``, takes precedence.
     """

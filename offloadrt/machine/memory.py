@@ -503,7 +503,7 @@ class PageTable:
         return low, low if nbytes == 0 else -(-(begin + nbytes) // size) * size
 
     def missing(self, begin: int, nbytes: int) -> list[tuple[int, int]]:
-        """Return the missing parts of a range, as page-aligned ranges (low, high) in ascending order."""
+        """Return the parts of a range that are not in the table, as page-aligned ranges (low, high), ascending."""
         low, high = self.bounds(begin, nbytes)
         starts, ends = self._starts, self._ends
         gaps: list[tuple[int, int]] = []

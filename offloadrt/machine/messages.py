@@ -94,7 +94,7 @@ class Stream:
         return self.last is None or self.last.is_set
 
     def full(self, depth: int) -> Signal | None:
-        """Return the completion that frees one of ``depth`` places for another command; None if one is free."""
+        """Return the completion that makes room for another command among ``depth``; None if there is room."""
         pending = self.pending
         while pending and pending[0].is_set:
             pending.popleft()
@@ -357,7 +357,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 
     def head(self, entries: int) -> ManagedFault:
-        """Return the fault of the first ``entries`` entries, with every page that one of these reports."""
+        """Return a fault of the first ``entries`` entries, with every page that one of these entries reports."""
         pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored, self.arrives)
 

@@ -254,7 +254,7 @@ class SlotSpec:
 
 
 def slot_spec(spec: MachineSpec) -> SlotSpec | None:
-    """Read how HSA queues get hardware queues; None where each has its own (an ablation).
+    """Read how HSA queues take turns on hardware queues; None if an experiment gives each a hardware queue of its own.
 
     Raises ProfileError for a device without hardware queues, and for a quantum that takes no time.
     """

@@ -468,7 +468,7 @@ class OffloadDevice:
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """Run the directive's post-processing, once its queue has drained.
+        """Do what the directive has left to do after its transfers, once its queue has drained.
 
         Raises the error of a kernel in the queue, which ends the device.
         """

@@ -48,7 +48,7 @@ class Signalled:
 
 @attrs.frozen
 class TaskMade:
-    """The running strand makes a deferred task, which comes after everything that the strand has done."""
+    """The running strand (host thread or task) makes a deferred task, which comes after all that it has done."""
 
     what: Hashable
     name: str
@@ -106,7 +106,7 @@ class NodeMade:
 
 @attrs.define
 class DirectiveBegan:
-    """A directive or routine begins in the running strand.
+    """A directive or routine begins in the running strand (host thread or task).
 
     queue: the one in whose order the device does its work, behind what is in it and behind all that the strand has
     done, while the strand goes on. node: what said before that this is done (`NodeMade`).
@@ -174,7 +174,7 @@ class ArrayFreed:
 
 @attrs.frozen
 class HostUsed:
-    """The running strand reads or writes host memory. `exact`: it accesses every byte, else only some bytes.
+    """The running strand reads or writes host memory: with `exact`, every byte of the range, else only some bytes.
 
     writes: None if it may be either. atomic: no two such uses race. later: it may happen at any time from now on.
     """
@@ -254,7 +254,7 @@ class SectionFound:
 
 @attrs.define
 class ItemFound:
-    """An item that is mapped was looked up. entry: what holds some or all of its bytes; None where nothing does.
+    """An item that is mapped was looked up; `entry` holds some or all of its bytes, None where nothing does.
 
     begin, nbytes: the section of the item that was looked for. found: all of it is mapped.
     """

@@ -238,7 +238,7 @@ def start_service(
     name: str,
     chosen: bool,
 ) -> Actor:
-    """Start a daemon that needs no Trio task in the gear ``turbo`` (see `Simulation.spawn_service`)."""
+    """Start a daemon that needs no Trio task in turbo mode (see `Simulation.spawn_service`)."""
     actor = Actor(sim, sim.next_index(), name, daemon=True)
     actor.waits_first = not chosen
     if sim.turbo:
@@ -281,7 +281,7 @@ def _ready(actor: Actor) -> Actor:
 
 @asynccontextmanager
 async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
-    """Make the current Trio task an actor while the body runs; Trio makes its steps in either gear."""
+    """Make the current Trio task an actor while the body runs; Trio makes its steps in either mode (`gear`)."""
     task = current_task()
     before = SELF.get(None)
     if before is not None and before.task is task and not before.finished:

@@ -21,7 +21,7 @@ NOBODY: list[Actor] = []
 
 @attrs.frozen
 class SignalStatistics:
-    """Whether the signal is set, and how many actors wait for it."""
+    """Says whether the signal is set, and how many actors wait for it."""
 
     is_set: bool
     tasks_waiting: int

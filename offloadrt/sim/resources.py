@@ -109,7 +109,7 @@ class Figures:
 
 @attrs.frozen
 class LockUse(Figures):
-    """How often a lock was taken, how often an actor had to wait for it, and the virtual seconds waited and held.
+    """Says how often a lock was taken, how often an actor had to wait for it, and the virtual seconds waited and held.
 
     Times are sums over all acquisitions; waits that were cancelled are included.
     """

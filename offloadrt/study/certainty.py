@@ -47,7 +47,7 @@ class Effort:
 
     @classmethod
     def of(cls, draws: int | None, budget_s: float | None, usual_s: float, most: int) -> Effort:
-        """Return the effort for what the user gave: `draws`, `budget_s`, both, or neither (None).
+        """Return the effort for what the user asked for: `draws`, `budget_s`, both, or neither (None).
 
         By default it is up to `most` draws within `usual_s` seconds. A given number of draws without a budget has no
         time limit. A given budget allows up to 64 draws. Raises UserError for a number below 0.

@@ -86,5 +86,5 @@ def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]
 
 
 def named_range(name: str) -> InputRange | None:
-    """Return the range of this name, if a program has made one, else None."""
+    """Return the input range of this name; None if no program has made it."""
     return _NAMED.get(name)

@@ -43,7 +43,7 @@ def execute(
     budget_s: float | None = None,
     **keywords: Any,
 ) -> Result:
-    """Run a scenario once and return its `Result`, whose `interval` says how sure it is where `draws` are asked for.
+    """Run a scenario once and return its `Result`; with `draws`, its `interval` says how sure the result is.
 
     ::
 

@@ -153,7 +153,7 @@ def _pairs(values: str | Mapping[str, Any]) -> object:
 @Parameter(name="*")
 @attrs.frozen(kw_only=True)
 class RunSpec:
-    """How a run is made, apart from its program and its parameters. Equal specs give equal traces.
+    """Says how a run is made, apart from its program and its parameters. Equal specs give equal traces.
 
     Raises UserError for a seed, gear or number of repetitions that cannot be.
     """

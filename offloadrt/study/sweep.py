@@ -130,7 +130,7 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec
 
 
 def is_option(scenario: Scenario, name: str, value: Any) -> bool:
-    """Tell whether a value on the axis `name` is for an option of `RunSpec`, not for a parameter of the scenario.
+    """Tell whether values on the axis `name` are for an option of `RunSpec`, not for a parameter of the scenario.
 
     A policy in a file (`FILE.py:NAME`) is always for the option, even if a parameter has the same name.
     """
@@ -268,7 +268,7 @@ def _live_as_a_worker() -> None:
 
 @contextlib.contextmanager
 def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
-    """Make an executor for the duration of the block; leaving by an exception drops what has not run.
+    """Make an executor for the body; leaving the body by an exception drops the calls that have not run.
 
     Raises UserError when `kind` needs a package that is not installed.
     """

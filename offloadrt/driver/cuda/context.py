@@ -223,7 +223,7 @@ class Captures:
         return None
 
     def follow(self, stream: Stream, mark: CapturedMark | None) -> Violation | None:
-        """Order what a stream captures from now on behind a mark; return the violation if that is not possible.
+        """Order whatever a stream captures from now on behind a mark; return the violation if that is impossible.
 
         mark: None for an event recorded outside of captures. A stream that does not capture joins the capture.
         """
@@ -621,7 +621,7 @@ class Context:
             self.lock.release()
 
     async def append(self, packet: Packet, *, in_order: bool = True) -> None:
-        """Put a packet into its stream, once the stream has room; the caller holds the lock.
+        """Put a packet into its stream once the stream has room; the caller holds the context lock.
 
         ``in_order``: obey the order between the legacy default stream and the blocking streams.
         """
@@ -635,7 +635,7 @@ class Context:
         stream.pending.append(packet.done)
 
     async def make_room(self, stream: Stream) -> None:
-        """Wait until a stream has room for another command; the caller holds the lock."""
+        """Wait until a stream has room for another command; the caller holds the context lock."""
         # The thread keeps the lock while it waits for a place, so a full stream stops the calls of all threads.
         while (first := stream.full(self.costs.stream_depth)) is not None:
             await self.settled(stream, first)

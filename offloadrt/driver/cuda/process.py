@@ -124,7 +124,7 @@ class MemPool:
         self._reserved_high = max(self._reserved_high, self.reserved)
 
     def find(self, nbytes: int, stream: Stream, after: Mapping[int, int]) -> FreeRange | None:
-        """Return the smallest range that a stream's allocation may have at once; None without such a range.
+        """Return the smallest free range that an allocation in a stream may use at once; None if there is none.
 
         after: number of frees of other streams that precede the stream's next command, by the stream's index.
         """

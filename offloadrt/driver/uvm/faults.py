@@ -134,7 +134,7 @@ class FaultBatches(Sequence[FaultBatch]):
 
 @attrs.frozen
 class ReplayPolicy:
-    """When the page-fault handler sends a replay, and whether it first flushes the fault buffer."""
+    """Says when the page-fault handler sends a replay, and whether it first flushes the fault buffer."""
 
     after: Literal["block", "batch", "buffer"]
     """What must have been served before a replay: a block's faults in a batch, a batch, or the whole buffer."""
@@ -199,7 +199,7 @@ class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class GpuFaults:
-    """Serves the faults of a device's kernels, block by block; the caller holds the space lock for reading.
+    """Serves the faults of a device's kernels, block by block; the caller holds the address-space lock for reading.
 
     It follows ``service_fault_batch_block_locked`` and ``uvm_va_block_service_locked`` of nvidia-uvm.
     """
@@ -616,7 +616,7 @@ def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
 
 
 def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
-    """Merge the duplicates of a batch (``preprocess_fault_batch``); the GPU reports a page in ``reports_a_page`` parts.
+    """Merge the duplicates in a batch (``preprocess_fault_batch``); the GPU reports a page in ``reports_a_page`` parts.
 
     A message does not say which entry reports which page, so its entries are divided evenly among its pages.
     """

@@ -284,7 +284,7 @@ class Uvm:
 
     @property
     def lock(self) -> RWLock:
-        """Return the space lock."""
+        """Return the address-space lock."""
         return self._blocks.locks.space
 
     def start(self) -> None:

@@ -73,7 +73,7 @@ Eviction = Moving | Evicted
 
 
 class UvmLocks:
-    """The lock of the address space and the locks of its blocks, in the order in which the driver takes them.
+    """The address-space lock and the locks of blocks, in the order in which the driver takes them.
 
     Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing
     (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  Without
@@ -88,15 +88,15 @@ class UvmLocks:
         """Blocks that an actor works on, each with the signal for waiters; None while nobody waits."""
 
     def read(self) -> Awaitable[None]:
-        """Take the space lock for reading; ``release`` gives it back.  Await the result at once."""
+        """Take the address-space lock for reading; ``release`` gives it back.  Await the result at once."""
         return self.space.acquire_read() if self._contends else PASSED
 
     def write(self) -> Awaitable[None]:
-        """Take the space lock for writing; ``release`` gives it back.  Await the result at once."""
+        """Take the address-space lock for writing; ``release`` gives it back.  Await the result at once."""
         return self.space.acquire_write() if self._contends else PASSED
 
     def release(self) -> None:
-        """Give the space lock back."""
+        """Give the address-space lock back."""
         if self._contends:
             self.space.release()
 
@@ -171,7 +171,7 @@ class VaSpace:
                     one.device.reach_peer(two.device.local, links, self.costs.access_part)
 
     def allocate(self, address: int, nbytes: int, name: str) -> None:
-        """Add an allocation for all devices; no page of it has been touched yet. name: the object's name."""
+        """Add an allocation for all devices; no page of it has been touched yet. `name` is the object's name."""
         self._allocations[address] = nbytes, name
         for member in self.members:
             member.pages.add(address, nbytes, False, name)
@@ -481,7 +481,7 @@ class VaBlocks:
         self.pages.set_state(block, pages, REMOTE)
 
     def map_remote_again(self, block: ManagedBlock) -> None:
-        """Map over the link what the GPU is advised to access and has no translation of: on the host, or on devices.
+        """Map over the link the pages that the GPU is advised to access and cannot translate, wherever they lie.
 
         It also reaches all system-allocated memory on the host, by the host's page table, at no cost.
         """
@@ -508,7 +508,7 @@ class VaBlocks:
         self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
 
     def try_again(self) -> None:
-        """Unmap pages mapped over the link for lack of device memory, if there is room now, so that they fault.
+        """Unmap pages that were mapped over the link for lack of device memory, if there is room now for them.
 
         Called when the program has freed device memory.
         """

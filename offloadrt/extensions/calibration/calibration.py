@@ -169,7 +169,7 @@ def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]
 
 
 def write(calibration: Calibration, base: str, path: Path) -> None:
-    """Write the new profile to a file. base: the name or the file of the base profile, as the user gave it.
+    """Write the new profile to a file. `base` is the name or the file of the base profile, as the user gave it.
 
     Raises CalibrationError.
     """

@@ -70,7 +70,7 @@ class CalibratedRecord:
 
 @attrs.frozen
 class CalibrationRecord:
-    """What `calibrate` prints; `not_shown` are entries of which the files say nothing."""
+    """The JSON record that `calibrate` prints; `not_shown` names the entries that the files do not measure."""
 
     output: str
     base: str

@@ -294,7 +294,7 @@ def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None)
 
 
 def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Divide times at their widest gap (`_GAP`); the second group is empty if there is no gap.
+    """Divide times into two groups at their widest gap (`_GAP`); without a gap, the second group is empty.
 
     An allocation either finds memory that the driver holds or calls the kernel driver, which takes many times as long.
     """

@@ -227,7 +227,7 @@ def sample(
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> DrawnRuns:
-    """Run all points at each of several draws, as many as the effort allows.
+    """Run all points with each of several draws of the uncertain values, as many draws as the effort allows.
 
     If the user did not set the number of draws (`effort.draws` is None), it stops if the first draws change nothing; a
     point whose order against every other one of its case was the same in 16 draws is run no more; and if fewer than 8
@@ -308,7 +308,7 @@ def banded(
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> bool:
-    """Add intervals to the results of a sweep, and a list of its steps whose effect changes its sign in some draws.
+    """Add intervals to a sweep's results, and a list of the steps that are faster in some draws and slower in others.
 
     sweep_s: how long the sweep's runs took, in seconds of the budget's clock. Returns False if the budget is too small
     for enough draws.
@@ -410,7 +410,7 @@ def predicted(result: Result, interval: Interval | None) -> PredictionInterval |
 def order_of(
     nominal: Sequence[Result], named: Sequence[Mapping[str, Any]], base: int, drawn: DrawnRuns, of: Sequence[int]
 ) -> Ranking | None:
-    """Rank variants by how often each is faster than the others in the draws.
+    """Rank variants by how often each is faster than the others, over all draws of the uncertain values.
 
     nominal, named: their results and parameters. base: the index of the baseline among them. of: their indices among
     the points of `drawn`. Returns None if nothing was drawn, or if no draw changed anything.
@@ -460,7 +460,7 @@ def ordered(
     jobs: int,
     stage: Callable[[str, int, int], object],
 ) -> list[Case]:
-    """Repeat all runs of a comparison at the same draws; return the cases with intervals and rankings.
+    """Repeat all runs of a comparison with the same draws of uncertain values; return cases with intervals and ranks.
 
     The rest of the budget is used to find the entries that decide between the two nearest variants of a ranking.
     """

@@ -187,7 +187,7 @@ def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], 
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
-    """Watch a run that has not begun; return a function that gives the mistakes once the run has ended, a text each.
+    """Watch a run that has not begun; return a function that gives the mistakes, as texts, once it has ended.
 
     It is one of the `checkers` of an exploration. Raises UserError when the machine is built, and at the end of a
     program whose programming model sends no events to a checker.

@@ -70,7 +70,7 @@ class CheckedCopies:
         brought: Brought | None,
         has_lines: bool,
     ) -> None:
-        """Pass a copy on, in the order of its directive's queue.
+        """Pass a copy on to the state machines, in the order of its directive's queue.
 
         entry, block: the mapping and the block on the device when the copy was submitted. brought: what is known of the
         copied bytes. has_lines: the program is Python and reports every access of the host; a recording does not.
@@ -195,7 +195,7 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
-        """Compare with other accesses the host's side of a copy that a map makes in another order of the program."""
+        """Compare the host's side of a copy, which another order of the program would make, with other accesses."""
         entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
         if entry is None or not entry.owned or item.array is None or _is_of_descriptor(entry, begin, event.nbytes):
             return

@@ -25,7 +25,7 @@ from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 
 @attrs.define(eq=False)
 class StreamQueue:
-    """A stream as a work queue. legacy: it is the legacy default stream; blocking: it synchronizes with that one."""
+    """A stream as a work queue; `legacy`: it is the legacy default stream, with which `blocking` ones synchronize."""
 
     name: str
     device: int

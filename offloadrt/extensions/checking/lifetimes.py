@@ -341,7 +341,7 @@ class Mappings:
         return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
-        """Judge the end of the map of one item, before the reference count falls."""
+        """Judge the end of the map of one item; call this before the reference count is decremented."""
         if entry is None:
             # OpenMP ignores `release` and `delete` of absent data; a `from` copies nothing.
             asked = bool(item.type & FROM) and not item.type & IMPLICIT
@@ -448,7 +448,7 @@ class RecordedFaults:
     """
 
     def raced(self, event: KernelRaced) -> None:
-        """Report two accesses of different threads of one kernel that nothing orders."""
+        """Report two accesses by different threads of one kernel that nothing orders."""
         first, second = event.accesses
         stories = [_story(event.kernel, event.name, access, self.strands.sim.now) for access in event.accesses]
         subject = f"{event.name} on device {event.device}"
@@ -498,7 +498,7 @@ class RecordedFaults:
         self._kept.pop(strand, None)
 
     def judge_strays(self, strand: Strand) -> None:
-        """Report the strays of the kernel that a strand launches now."""
+        """Report the stray accesses of the kernel that a strand (host thread or task) launches now."""
         for event, mapping in self._kept.pop(strand, ()):
             self._stray(event, mapping, strand)
 

@@ -49,7 +49,7 @@ class Story:
 
 @attrs.frozen
 class Mistake:
-    """A mistake of the program. subject: the bytes or the directive at fault; advice: how to mend it."""
+    """A mistake of the program. `subject` is the bytes or the directive at fault; `advice` says how to mend it."""
 
     kind: Kind
     subject: str

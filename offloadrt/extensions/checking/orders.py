@@ -60,7 +60,7 @@ class References:
             self._take(self._cells(device).cut(entry.host_begin, entry.host_end), directive)
 
     def found(self, event: ItemFound, directive: Directive) -> bool:
-        """Note that a map takes a reference; tell whether it would copy to the device if it came early.
+        """Note that a map takes a reference; tell whether the map would copy to the device if it came earlier.
 
         A pointer's own look-up, by which its pointee is mapped, takes none.
         """
@@ -78,7 +78,7 @@ class References:
         return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
 
     def ended(self, event: ItemEnded, directive: Directive) -> bool:
-        """Note that an unmap releases a reference, and tell whether it would copy back if it came early.
+        """Note that an unmap releases a reference; tell whether the unmap would copy back if it came earlier.
 
         It is a reference of its own directive, or the last one that it comes behind; `delete` releases all of these.
         """

@@ -64,7 +64,7 @@ class Races:
                 cell.most = max(_MANY, 2 * len(kept))
 
     def block_left(self, block: WatchedBlock, entry: Entry) -> None:
-        """Keep the uses of a mapping that ends, by host addresses.
+        """Keep the uses of a mapping that ends, under their host addresses.
 
         If another thread had mapped the same bytes earlier, it would have used the same block. So its kernels race with
         these uses even if this run has given it a block of its own.

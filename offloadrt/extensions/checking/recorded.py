@@ -18,7 +18,7 @@ class SourceNamed:
 
 @attrs.frozen
 class MappedFreed:
-    """The memory of a mapped array ends. where: the line, empty if unknown. did: how it ends, beginning with a verb.
+    """The memory of a mapped array ends; `did` says how, beginning with a verb, at the line `where` (may be empty).
 
     who: the thread that did it, before whatever the running strand does now; empty for the running strand itself. The
     event comes before `ArrayFreed`, which a replay also sends for memory that has ended unnoticed.
@@ -54,7 +54,7 @@ class KernelRaced:
 
 @attrs.frozen
 class KernelStrayed:
-    """The kernel that the running strand launches next accesses memory that it may not use. name: the array, or ""."""
+    """The kernel that the running strand launches next uses memory that it may not use; `name` is the array or ""."""
 
     kernel: str
     name: str
@@ -71,7 +71,7 @@ class KernelStrayed:
 
 @attrs.frozen
 class FreedMapped:
-    """The running strand is about to map memory at `address` that the program has freed and not allocated again."""
+    """The running strand is about to map memory at `address`, which the program has freed and not allocated again."""
 
     address: int
 
@@ -97,7 +97,7 @@ class VariableUnset:
 
 @attrs.frozen
 class MapStrayed:
-    """The running strand maps `nbytes` bytes of a host array, of which only `there` bytes exist.
+    """The running strand (host thread or task) maps `nbytes` bytes of an array of which only `there` bytes exist.
 
     copies: whether the map type asks for copies.
     """
@@ -132,7 +132,7 @@ class ProgramCut:
 
 @attrs.frozen
 class KnownCopy:
-    """What a recording says of a copy. Copies of one host range have equal bytes if their `content` is equal."""
+    """What a recording knows about a copy. Copies of one host range have equal bytes if their `content` is equal."""
 
     op: str
     host_address: int
@@ -146,14 +146,14 @@ class KnownCopy:
 
 @attrs.frozen
 class CopiesKnown:
-    """The copies that the running strand's next directive will make, in their order."""
+    """Lists the copies that the next directive of the running strand (host thread or task) will make, in order."""
 
     copies: tuple[KnownCopy, ...]
 
 
 @attrs.frozen
 class ProgramDied:
-    """A recorded program died. how: a phrase that begins with a verb; where, message: empty if not known.
+    """A recorded program died; `how` is a phrase that begins with a verb. `where` and `message` may be empty.
 
     at_exit: it had come to its end, and died as what it had not waited for was taken down.
     """

@@ -130,7 +130,7 @@ _BACK: Final = "Kernels have not changed {name} since it was last sent: leave th
 
 
 def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
-    """Find the changes that would make wasted operations needless. ended: the program came to its end."""
+    """Find the changes that would make wasted operations needless; `ended` says that the program came to its end."""
     found: dict[object, Repair] = {}
     keys = _keys(operations)
     lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}

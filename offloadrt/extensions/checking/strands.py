@@ -198,7 +198,7 @@ class Strands:
     _chains: int = 0
 
     def current(self) -> Strand:
-        """Return the strand that runs now, which is the innermost one of the running actor."""
+        """Return the strand (host thread, task or queue) that runs now: the innermost one of the running actor."""
         actor = self.sim.running or self.sim.current
         running = self._running.get(actor)
         if running:
@@ -241,7 +241,7 @@ class Strands:
     # events
 
     def signalled(self, what: Hashable) -> None:
-        """Signal `what` with all that the running strand has done, and begin its next epoch."""
+        """Record that `what` stands for all that the running strand has done so far; begin the strand's next epoch."""
         strand = self.current()
         signal = self._signals.setdefault(what, _Signal())
         signal.add(strand)
@@ -249,7 +249,7 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
-        """Let the running strand, or the work of a queue, come after everything that has signalled `what`."""
+        """Order the running strand, or the work of a queue, behind everything that has signalled `what`."""
         self.awaited.add(what)
         signal = self._signals.get(what)
         if signal is not None:
@@ -296,7 +296,7 @@ class Strands:
         return bool(self._queues)
 
     def entered(self, queue: WorkQueue) -> Strand:
-        """Return the strand of a queue to which the running strand adds work, ordered behind all it has done."""
+        """Return the strand of a queue to which the running strand adds work, ordered behind its earlier work."""
         strand = self._queues.get(queue)
         if strand is None:
             strand = self._queues[queue] = self._new(queue.name, Clock())
@@ -307,7 +307,7 @@ class Strands:
         return strand
 
     def queue_awaited(self, queue: WorkQueue, by: Strand) -> None:
-        """Let a strand come after all work that is in a queue."""
+        """Order a strand behind all work that is in a queue now."""
         strand = self._queues.get(queue)
         if strand is not None and strand is not by:
             by.clock.join(strand.clock)

@@ -159,7 +159,7 @@ class Versions:
     # reads
 
     def host_read(self, access: Access, mapped: bool) -> None:
-        """Report stale or uninitialised data in a read by the host. mapped: a device has a copy of it now."""
+        """Report stale or uninitialised data in a read by the host; `mapped` says that a device has a copy of it."""
         stale: list[_HostCell] = []
         never = 0
         for cell in self._host.cut(access.begin, access.end):

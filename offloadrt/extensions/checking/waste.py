@@ -41,7 +41,7 @@ class Brought:
 
 @attrs.define(eq=False)
 class DataOperation:
-    """A copy, an allocation or a free. read: its data or block was used; left: bytes of it not yet overwritten."""
+    """A copy, an allocation or a free; `read` says that its data was used, `left` has bytes not yet overwritten."""
 
     op: str
     story: Story

@@ -194,7 +194,7 @@ class ConformanceDifference:
 
 @attrs.frozen
 class ConformanceRecord:
-    """What `conform` prints."""
+    """The JSON record that `conform` prints."""
 
     cases: int
     differing: int

@@ -80,7 +80,7 @@ class MovedRuns:
         ]
 
     def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
-        """Move each set of entries together to both ends; return the effects by the names of the sets.
+        """Move each set of entries to both ends of their ranges together; return the effects by the sets' names.
 
         asked: the entries of each set, by a name for the set. Sets for which there was no time are left out, as are the
         last ones if they take more runs than `most`.
@@ -201,7 +201,7 @@ def screen(
     most: int | None = None,
     advanced: Told = _nothing,
 ) -> Screening:
-    """Find the entries that change a run, within a budget of real time and with at most so many runs.
+    """Find the entries that change a run, within a budget of real time and a largest number of runs.
 
     Entries are grouped by the part of their names before the first dot. If a group moved together to either end leaves
     every run as it is, its members are not moved one by one. likely: a number for each entry, the largest are tried

@@ -180,7 +180,7 @@ def with_gains_in_draws(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Run the best changes in the first draws too; return `tried` with intervals of their gains."""
+    """Run the best changes with some draws of uncertain values, too; return `tried` with intervals of the gains."""
     best = [one for one in tried.what_ifs if one.gain > 1.0][:_CHANGES]
     numbers = list(zip(drawn.numbers, drawn.merits, strict=True))[:_GAIN_DRAWS]
     spec = spec_of(trials.point_of(None))

@@ -29,7 +29,7 @@ ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
 
 @attrs.frozen
 class ArrayUseRecord:
-    """How one iteration of a kernel uses an array; `laf` is its local access frequency: loads plus stores."""
+    """Says how one iteration of a kernel uses an array; `laf` is its local access frequency: loads plus stores."""
 
     name: str
     reads: float
@@ -82,7 +82,7 @@ class ObjectRecord:
 
 @attrs.frozen
 class KernelsRecord:
-    """What `kernels` prints; `unread` are the host functions whose source cannot be read, and why."""
+    """The JSON record that `kernels` prints; `unread` are host functions whose source cannot be read, and why."""
 
     kernels: list[KernelRecord]
     objects: list[ObjectRecord]

@@ -58,7 +58,7 @@ class NamedPhases:
 
     @classmethod
     def of(cls, annotations: Iterable[Annotation], names: Mapping[int, str]) -> NamedPhases:
-        """Collect the phases from a run's annotations; names: the name of each actor, by index."""
+        """Collect the phases from a run's annotations; `names` has the name of each actor, by index."""
         of_actor: dict[str, _Steps] = {}
         stacks: dict[int, list[str]] = {}
         first = _Steps()

@@ -121,7 +121,7 @@ class _Drawn:
 
 @patient_collector()
 def report(runs: Sequence[ReportedRun], *, date: str = "") -> str:
-    """Return the HTML page of one or more runs. date: the day to print on it, as text; no clock is read here."""
+    """Return the HTML page of one or more runs. `date` is the day to print on it, as text; no clock is read here."""
     drawn = [_Drawn.of(run) for run in runs]
     data = {"kinds": list(KINDS.items()), "runs": [one.data for one in drawn]}
     sections = [

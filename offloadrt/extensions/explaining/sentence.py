@@ -63,7 +63,7 @@ class Holder:
 
 @attrs.frozen
 class ResourceUse:
-    """How one resource (a lock or a part of the machine) was used in the measured time."""
+    """Says how one resource (a lock or a part of the machine) was used in the measured time."""
 
     name: str
     utilisation: float

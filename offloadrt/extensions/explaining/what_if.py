@@ -564,7 +564,7 @@ class Trials:
         return Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
 
     def parts_of(self, change: Proposal) -> dict[float, Proposal]:
-        """Return variants of a cost's change by the part of its step that is left out: 0.75, 0.5 and 0.25.
+        """Return variants of a cost's change that leave out a part of its step, by that part: 0.75, 0.5 and 0.25.
 
         Empty if the change is no cost, or is neither its zero nor its double.
         """

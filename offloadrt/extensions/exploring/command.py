@@ -343,7 +343,7 @@ class FailureRecord:
 
 @attrs.frozen
 class ExplorationRecord:
-    """What `explore` prints: the outcomes of the run in the order of scheduling and of `runs` others, and the failures.
+    """The JSON record that `explore` prints: the outcomes of all runs, that in the order of scheduling first.
 
     `every_schedule`: whether all within the bound of `dfs` were run.
     """
@@ -374,7 +374,7 @@ class ExplorationRecord:
 
 @attrs.frozen
 class EverywhereRecord:
-    """What `explore --faults everywhere` prints: awaits of the program by kind, and how many were made to fail."""
+    """The JSON record of `explore --faults everywhere`: the program's awaits by kind, and how many were failed."""
 
     program: str
     calls: int
@@ -395,7 +395,7 @@ class EverywhereRecord:
 
 @attrs.frozen
 class ReplayRecord:
-    """What `replay` prints: what came out, and whether it is the run that the token was made of.
+    """The JSON record that `replay` prints: the outcome, and whether the run is the same as the token's.
 
     `same_run`: event by event, by the hash of its trace; `changed` names what is another one since then: the program,
     its machine, or offloadrt.

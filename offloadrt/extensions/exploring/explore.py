@@ -81,7 +81,7 @@ class CountedOutcomes(ABC):
 
 @attrs.define(kw_only=True)
 class Exploration(CountedOutcomes):
-    """The outcomes of many schedules of a program. Errors, and results other than the reference, are failures."""
+    """The outcomes of many schedules of a program. Errors, and results that differ from the reference, are failures."""
 
     plan: SchedulePlan
     exhausted: bool = False
@@ -169,7 +169,7 @@ class CaseRun:
 
 
 def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[CaseRun]:
-    """Run a program once for each case. detailed: whether to record the chances to depart, for dfs."""
+    """Run a program once for each case; `detailed` tells whether to record, for dfs, where others may depart."""
     made = []
     with patient_collector():
         for case in cases:

@@ -65,7 +65,7 @@ class RunOutcome:
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
-    """Return the outcome of a run without an error: the figures `names`, or if none are named all that are no times.
+    """Return the outcome of a run without an error: the figures in `names`, or by default all that are no times.
 
     Raises UserError for a name that the program did not return.
     """

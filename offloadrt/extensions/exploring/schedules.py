@@ -146,7 +146,7 @@ class SchedulePlan:
 
     @classmethod
     def parse(cls, text: str, first_seed: int = 0) -> SchedulePlan:
-        """Read a strategy from its text. first_seed: the seed of the first run. Raises UserError."""
+        """Read a strategy from its text. `first_seed` is the seed of the first run. Raises UserError."""
         kind, *numbers = text.split(":")
         if kind not in _NUMBERS:
             raise UserError(f"--strategy {text}: there are {', '.join(_NUMBERS)}{did_you_mean(kind, _NUMBERS)}")
@@ -163,7 +163,7 @@ class SchedulePlan:
         return cls(text, kind, bound, length, first_seed=first_seed)
 
     def fitted(self, duration: float, steps: int, keys: tuple[str, ...]) -> SchedulePlan:
-        """Return the plan for a program that takes `duration` virtual seconds and has `steps` choices."""
+        """Return the plan for a program that takes `duration` virtual seconds and makes `steps` scheduling choices."""
         length = duration if self.length is None and self.kind in ("pct", "delay") else self.length
         return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
 

@@ -144,7 +144,7 @@ class Scope:
         """Record that a name, or each of several names, stands for a value."""
 
     def unbind(self, names: Iterable[str], why: str) -> None:
-        """Record that names stand for different things at different times. why: the reason, for messages."""
+        """Record that names stand for different things at different times. `why` is the reason, for messages."""
 
     def restore(self, names: Mapping[str, Any]) -> None:
         """Set what the names stand for back to an earlier state."""
@@ -457,7 +457,7 @@ class Rounds:
 
     @classmethod
     def written(cls, count: int, again: float) -> Rounds:
-        """Return the rounds of a loop with at most `count` of them.
+        """Make the rounds of a loop that runs at most `count` of them.
 
         again: the probability that a round leads to the next.
         """
@@ -466,7 +466,7 @@ class Rounds:
 
     @classmethod
     def unknown(cls, again: float, holds: float | None = None) -> Rounds:
-        """Return the rounds of a loop whose number of rounds is not known.
+        """Make the rounds of a loop of which the source does not give the number.
 
         again: the probability that a round leads to the next test. holds: the probability that the test of a ``while``
         holds; None where that is not known either, as for a loop over data.
@@ -508,7 +508,7 @@ def known(test: ast.expr | None) -> float | None:
 
 
 def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
-    """Return the probability of a condition from the weights of its two sides.
+    """Return the probability of a condition, computed from the weights of its two sides.
 
     Each part of ``and`` and ``or`` is a branch of its own.
     """

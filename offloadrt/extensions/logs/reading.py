@@ -56,7 +56,7 @@ def _why_none(error: msgspec.DecodeError | KeyError) -> str:
 
 
 def lock_family(lock: str) -> str:
-    """Return the name under which a lock is summed: that of "entry of a" is "entry locks"; others keep their name.
+    """Return the name under which locks are summed: "entry locks" for "entry of a"; other names stay as they are.
 
     So do the locks of each process: "device table of process 2".
     """

@@ -105,7 +105,7 @@ class EngineUse:
 
 @attrs.define
 class KernelUse:
-    """How often a kernel ran on a device, and the sum of its virtual seconds from start to end."""
+    """Says how often a kernel ran on a device, and the sum of its virtual seconds from start to end."""
 
     device: int
     kernel: str

@@ -96,12 +96,12 @@ class MpiBuffer:
             self.values.flat[:whole] = packed[: whole * self.values.itemsize].view(self.values.dtype)
 
     def part(self, begin: int, nbytes: int) -> MpiBuffer:
-        """Return `nbytes` bytes of a contiguous buffer as a buffer; `begin` counts bytes from its start."""
+        """Return `nbytes` bytes of a contiguous buffer as a buffer, from byte number `begin` on."""
         values = None if self.values is None else self.values.reshape(-1).view(np.uint8)[begin : begin + nbytes]
         return MpiBuffer(nbytes, self.device, 1, values, self.dtype, self.name)
 
     def temporary(self, nbytes: int | None = None) -> MpiBuffer:
-        """Return a new contiguous buffer in the same memory, as a library allocates one; real if this one is real."""
+        """Return a new contiguous buffer in the same memory, as a library allocates one; with data if this one has."""
         size = self.nbytes if nbytes is None else nbytes
         values = None if self.values is None else np.zeros(size, np.uint8)
         return MpiBuffer(size, self.device, 1, values, self.dtype, self.name)

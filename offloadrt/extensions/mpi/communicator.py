@@ -74,7 +74,7 @@ def _collective(
 
 
 class World:
-    """What all ranks of a program share: their endpoints, the network, and the numbers of communicators."""
+    """The state that all ranks of a program share: their endpoints, the network, and the numbers of communicators."""
 
     def __init__(self, processes: Sequence[Process]) -> None:
         machine = processes[0].program.machine
@@ -151,7 +151,7 @@ class Comm:
         return f"<{self.name}: rank {self.rank} of {self.size}>"
 
     def statistics(self) -> dict[str, Any]:
-        """Return the statistics of what carried the messages of all ranks, by name: cards, links between switches."""
+        """Return the statistics of what carried the messages of all ranks, by name, such as network cards."""
         return dict(self.world.network.statistics())
 
     def mistakes(self) -> list[str]:
@@ -603,7 +603,7 @@ class Comm:
         return Comm(self.world, self.endpoint, group, context, f"{self.name} split {number} color {color}")
 
     async def Dup(self, *, at: str = "") -> Comm:
-        """Return a communicator of the same ranks; its messages meet none of this one's (MPI_Comm_dup)."""
+        """Return a communicator of the same ranks, whose messages are separate from this one's (MPI_Comm_dup)."""
         word = MpiBuffer(8)
         await self.run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
         self._made += 1

@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class LibraryCosts:
-    """What the MPI library does on a core and how long it takes, and the sizes at which it changes its protocol."""
+    """The costs of the MPI library's work on a core, and the message sizes at which it changes its protocol."""
 
     send: Annotated[float, "mpi.send"]
     """Seconds on the sender's core for each message to another node."""
@@ -41,7 +41,7 @@ class LibraryCosts:
 
 @attrs.frozen
 class SharedMemoryCosts:
-    """What a message between two ranks of the same node costs; it goes through shared memory."""
+    """The costs of a message between two ranks of the same node, which goes through shared memory."""
 
     latency: Annotated[float, "shm.latency"]
     """Seconds from a store by the sender's core until the receiver's core loads the value."""
@@ -65,7 +65,7 @@ class SharedMemoryCosts:
 
 @attrs.frozen
 class NicCosts:
-    """What one network card does; the ranks of a node take its cards in turn."""
+    """The costs and rates of one network card; the ranks of a node take its cards in turn."""
 
     count: Annotated[int, "nic.count"]
     bandwidth: Annotated[float, "nic.bw"]
@@ -96,7 +96,7 @@ class NetworkCosts:
 
 @attrs.frozen
 class DeviceBufferCosts:
-    """How messages reach the memory of a device."""
+    """Says how messages reach the memory of a device."""
 
     path: Annotated[str, "mpi.device.path"]
     """``gpudirect``: network cards read and write device memory; ``staged``: data is copied through host memory."""

@@ -229,7 +229,7 @@ class MpiRequest:
         self.completed()
 
     def completed(self) -> None:
-        """Note that the program has learned of the completion; a persistent request can then be started again."""
+        """Note that the program knows of the completion, so that a persistent request can be started again."""
         self.endpoint.begun.pop(self, None)
 
     @staticmethod
@@ -324,7 +324,7 @@ class PersistentRequest(MpiRequest):
             current.waits.append(_Follower(self))
 
     def follow(self, current: MpiRequest) -> None:
-        """Complete with the status and the error of `current`, the operation that this request has started."""
+        """Complete this request with the status and error of `current`, the operation that it has started."""
         self.error = current.error
         self.finish(current.status.source, current.status.tag, current.status.nbytes)
 

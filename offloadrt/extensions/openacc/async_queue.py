@@ -45,7 +45,7 @@ class AsyncQueue:
         queue: DirectiveQueue,
         work: Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]],
     ) -> None:
-        """Do the work of a directive, with `queue` on this async queue's stream.
+        """Do the work of a directive whose queue, `queue`, uses the stream of this async queue meanwhile.
 
         Work that the directive defers, such as a free after its copies, is done by whoever next drains this async
         queue. Where the directive is left early, its caller does that work.

@@ -240,7 +240,7 @@ class HostThread(ProgramThread):
         """The number of devices on which JACC's runtime keeps this thread's data."""
 
     async def leave_team(self) -> None:
-        """End the thread without waiting for its async queues: these belong to the device."""
+        """End the thread without waiting for its async queues, because these belong to the device."""
 
     # devices
 

@@ -93,7 +93,7 @@ class Otm(Managed):
         )
 
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
-        """Return the last placement of each object, and the memory that objects took, over all devices.
+        """Return the last placement of each object over all devices, and how much memory the objects took.
 
         ``placements`` has for each object its bytes, rank by GAF, density, place and mechanism. Where several have one
         name, the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit objects that

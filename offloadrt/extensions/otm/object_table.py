@@ -362,7 +362,7 @@ class ObjectTable:
             one.running -= 1
 
     def leave(self, array: HostArray, has_block: bool) -> bool:
-        """Release an object if it stops being active, after a construct that used it has ended; tell whether it did.
+        """Release an object if it stops being active when a construct that used it has ended; tell whether it does.
 
         has_block: whether any of it is in the present table. An explicit object stays active as long as it has a block.
         When other objects stop is what ``leave`` of the profile says. ``region``: at the end of the target region, or

@@ -238,7 +238,7 @@ class DirectiveRecord:
 
 @attrs.frozen
 class RecordingRecord:
-    """What `show` prints of a recording; all fields except `runs` are about the first run."""
+    """The JSON record that `show` prints of a recording; all fields but `runs` are about the first run."""
 
     program: list[str]
     runs: list[RecordedRunRecord]
@@ -275,7 +275,7 @@ class RecordingRecord:
 
 @attrs.frozen
 class OperationRecord:
-    """How often the real runtime did an operation, and the bytes that it moved or allocated by it."""
+    """Says how often the real runtime did an operation, and the bytes that it moved or allocated by it."""
 
     count: int
     bytes: int
@@ -283,7 +283,7 @@ class OperationRecord:
 
 @attrs.frozen
 class RealRuntimeRecord:
-    """What `stats` prints about one run of a recording."""
+    """The JSON record that `stats` prints about one run of a recording."""
 
     run: str
     operations: dict[str, OperationRecord]
@@ -304,7 +304,7 @@ class RealRuntimeRecord:
 
 @attrs.frozen
 class RecordedKernelsRecord:
-    """What `kernels` prints about one run of a recording."""
+    """The JSON record that `kernels` prints about one run of a recording."""
 
     run: str
     kernels: list[KernelSummary]

@@ -307,7 +307,7 @@ def windows(operations: Iterable[Operation], elision: bool = True, system_usm: b
 
 
 def table(decisions: Iterable[Decision]) -> str:
-    """Return a table with a line for each place and what became of its barrier: where, which algorithm, how often, why.
+    """Return a table of the barriers by place: after which algorithm each stands, how often it stays or goes, and why.
 
     The lines come in the order of their first decision.
     """

@@ -136,7 +136,7 @@ class HeapCosts:
 
 
 class Heap:
-    """The heap of one program. pool_gb: the size of the memory pool in GiB; None for the implementation's own."""
+    """The heap of one program. `pool_gb` is the size of the memory pool in GiB; None for the implementation's own."""
 
     def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime
@@ -186,7 +186,7 @@ class Heap:
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:
-        """Free or delete memory of either kind. foreign: the caller was compiled by another compiler.
+        """Free or delete memory of either kind; `foreign` says that another compiler compiled the caller.
 
         Raises InvalidFree where no allocation begins at the address. Raises ForeignFree for shared USM that foreign
         code frees, under an implementation that replaces frees only in its own translation units.

@@ -56,7 +56,7 @@ class OperationId:
 
 
 class Sample(msgspec.Struct, forbid_unknown_fields=True):
-    """The mean runtime in seconds of an operation of one size at one place."""
+    """The mean runtime in seconds of an operation of one size at one place, host or device."""
 
     place: Place
     size: int

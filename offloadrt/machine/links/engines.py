@@ -415,7 +415,7 @@ class RelaySpec:
 
 
 class EngineHolder(Protocol):
-    """What a relay of copies needs to know of a device. A ``Device`` provides it, but imports the relay itself."""
+    """The attributes of a device that a relay of copies uses; ``Device``, which imports the relay, has them."""
 
     @property
     def engines(self) -> Mapping[str, CopyEngines]: ...

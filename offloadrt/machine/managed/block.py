@@ -31,7 +31,7 @@ PageSets = Sequence[tuple[int, PageSet]]
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
-    """Return ascending page numbers as sets of pages by block.
+    """Group ascending page numbers by block; return a set of pages for each block.
 
     >>> by_block([1, 2, 9], 8)
     [(0, 6), (1, 2)]
@@ -114,7 +114,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the first pages of `sets`: those of the first ``few`` reports, if ``entries`` are spread over all evenly.
+    """Return the pages that the first ``few`` reports name, if ``entries`` are spread evenly over all of `sets`.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -123,7 +123,7 @@ def begun(sets: PageSets, entries: int, few: int) -> PageSets:
 
 
 def up_to(sets: PageSets, count: int) -> PageSets:
-    """Return the first `count` pages.
+    """Return the first `count` pages of the sets.
 
     >>> up_to([(7, 0b1101), (3, 0b11)], 2)
     [(7, 5)]
@@ -269,7 +269,7 @@ class ManagedBlock:
 
     @property
     def on_host(self) -> int:
-        """Return the pages whose bytes are on the host."""
+        """Return the pages of the block whose bytes are on the host."""
         return self.populated & ~(self.resident | self.elsewhere) | self.host_copy
 
     @property

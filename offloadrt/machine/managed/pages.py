@@ -309,7 +309,7 @@ class ManagedPages:
             yield self.block(index), (1 << last) - (1 << first)
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str) -> None:
-        """Add an allocation for the object of this name; ``populated``: whether the host has written to it.
+        """Add an allocation for the object of this name; `populated` tells whether the host has written to it.
 
         A block that no other allocation can overlap is made at the first request, unless it is populated: a memory pool
         has tens of thousands of blocks, of which a program may use a few.

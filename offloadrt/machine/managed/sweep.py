@@ -96,7 +96,7 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """Return the number of runs that data or a branch choose; 0 for a sweep without gaps."""
+        """Return how many separate runs of bytes data or a branch choose to access; 0 for a sweep without gaps."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:

@@ -250,7 +250,7 @@ class ProfileEntry:
         return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
 
     def at(self, end: RangeEnd) -> ProfileEntry:
-        """Return this entry at an end of its range, at its geometric mean, or at a place between the ends.
+        """Return this entry with the value at an end of its range, at its geometric mean, or in between.
 
         The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps between places
         are equal factors for the same reason.  Between the ends, counts and bytes are whole.  An entry without a range

@@ -395,7 +395,7 @@ INITIAL_DEVICE: Final = -1
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region that runs on the host. own: its firstprivate and private arrays, of which it makes copies."""
+    """A target region that runs on the host. `own` is its firstprivate and private arrays, of which it makes copies."""
 
     launch: Launch
     arguments: tuple[Any, ...]
@@ -562,7 +562,7 @@ def data_construct(
 
 
 def check_dependences(call: str, depends: Sequence[object]) -> None:
-    """Raise TypeError for an object that is no depend clause; call: the construct's name in the message."""
+    """Raise TypeError for an object that is no depend clause; `call` is the construct's name in the message."""
     for clause in depends:
         if not isinstance(clause, Depend):
             raise TypeError(f"{call}: depend takes omp.depend(in_=…, out=…, inout=…), not {clause!r}")

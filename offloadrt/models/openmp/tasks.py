@@ -188,7 +188,7 @@ class HiddenHelpers:
         *,
         observed: bool = True,
     ) -> Task:
-        """Create a deferred task, which starts when its predecessors are done; the call does not wait."""
+        """Create a deferred task, which starts once its predecessors are done; the call itself does not wait."""
         task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
         if self.tell is not None and observed:

@@ -115,7 +115,10 @@ class ScalingGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
-    """Choose the judges' runs. From `full` over `quick` to `ends` there are fewer threads, batches and patches."""
+    """Choose the runs that judge the claims.
+
+    From `full` over `quick` to `ends` there are fewer threads, batches, patches.
+    """
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
         "quick": ((1, 2, 16, 32, 128), (1, 16), (1, 4, 8, 16), (1, 4, 8, 16), (1, BATCH)),

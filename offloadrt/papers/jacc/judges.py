@@ -104,7 +104,7 @@ class AllIterations:
 
 @attrs.frozen
 class BenchmarkGrid(JudgingGrid):
-    """How many iterations of each benchmark are run: on one GPU, and on several, where the controller decides first."""
+    """Says how many iterations of each benchmark run on one GPU, and on several, where a controller decides first."""
 
     alone: tuple[int, int]
     several: tuple[int, int]

@@ -116,7 +116,7 @@ class RodiniaGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
-    """Choose the judges' runs. From `full` over `quick` to `ends` there are fewer sizes, and less of the memory."""
+    """Choose the runs that judge the claims. From `full` over `quick` to `ends`, sizes and memory get smaller."""
     places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
         "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
         "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
@@ -126,7 +126,7 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia at these places. The judge of a claim calls it with `yield from`."""
+    """Run Rodinia at these places (benchmark, size, placement). The judge of a claim calls it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))

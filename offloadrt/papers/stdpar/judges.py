@@ -95,7 +95,10 @@ class ApplicationGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
-    """Choose the judges' runs. From `full` over `quick` to `ends` there are smaller problems and fewer steps."""
+    """Choose the runs that judge the claims.
+
+    From `full` over `quick` to `ends` there are smaller problems, fewer steps.
+    """
     all_steps: dict[str, dict[str, Value]] = {
         name: {"size": 0, "steps": 0} for name in ("babelstream", "minibude", "cloverleaf", "tealeaf")
     }

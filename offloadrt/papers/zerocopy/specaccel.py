@@ -128,12 +128,12 @@ class SpecCode(Protocol):
 
 
 def array(t: omp.HostThread, name: str, nbytes: int, *, filled: bool) -> omp.HostArray:
-    """Make an array of doubles, as the program's C arrays are. filled: whether the host has written it."""
+    """Make an array of doubles, as the program's C arrays are. `filled` tells whether the host has written it."""
     return t.array(name, nbytes // DOUBLE, fill=0.0 if filled else None)
 
 
 def sweep(t: omp.HostThread, kernel: Kernel, iterations: int, *arrays: omp.HostArray) -> omp.Construct:
-    """Make a target region: a kernel over `iterations` elements that maps and uses these arrays."""
+    """Make a target region that maps and uses these arrays: a kernel over `iterations` elements."""
     teams = min(MAX_TEAMS, max(1, -(-iterations // THREADS)))
     return t.construct_target(kernel, *arrays, teams=teams, threads=THREADS, iterations=iterations)
 
@@ -143,7 +143,7 @@ PAIR_BYTES = 2 * DOUBLE
 
 @attrs.frozen
 class Ep:
-    """The code Ep: an array of `nbytes` that kernels fill again and again until all pairs have been tallied."""
+    """The benchmark Ep: kernels fill an array of `nbytes` again and again until all pairs have been tallied."""
 
     nbytes: int
     chunks: int
@@ -197,7 +197,7 @@ CELL_FLOPS = 250
 
 @attrs.frozen
 class Lbm:
-    """The code Lbm: two lattices of `lattice` bytes each, which the host writes first."""
+    """The benchmark Lbm: two lattices of `lattice` bytes each, which the host writes first."""
 
     lattice: int
     steps: int
@@ -247,7 +247,7 @@ class CellSweep:
 
 @attrs.frozen
 class Solver:
-    """The codes spC and bt: a function called `calls` times, with its stack arrays (bytes per cell) and its kernels."""
+    """The benchmarks spC and bt: a function called `calls` times, with arrays on its stack and its kernels."""
 
     name: str
     cells: int
@@ -360,7 +360,7 @@ JACOBI = Kernel("jacobi", flops_per_iteration=8, bytes_per_iteration=2 * DOUBLE,
 
 @attrs.frozen
 class Stencil:
-    """The code Stencil: two grids of `grid` bytes each. The host writes the first, the device the second."""
+    """The benchmark Stencil: two grids of `grid` bytes each. The host writes the first, the device the second."""
 
     grid: int
     iterations: int
@@ -397,7 +397,7 @@ CODES: Final[dict[str, Callable[[Ends, Forget | None], SpecCode]]] = {
 
 
 def code(name: str, ends: Ends | None = None, forget: Forget | None = None) -> SpecCode:
-    """Return the code of that name, with its ranges taken at `ends`.
+    """Return the benchmark of that name, with its inputs taken from their ranges at `ends`.
 
     `forget` is called with each stack array when a function returns; only spC and bt use it. Raises ValueError for an
     unknown name.

@@ -49,7 +49,7 @@ class _Bucket:
 
 
 class LlvmMemoryManager:
-    """The default allocator of OpenMP programs."""
+    """Pools small freed blocks by size, as LLVM's memory manager does; the default allocator of OpenMP programs."""
 
     title = "memory manager"
     """Prefix of the names of its locks."""

@@ -66,7 +66,7 @@ class Pointees:
 
 
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
-    """Return a kernel's view of an array of which the host bytes [host_begin, host_end) are mapped.
+    """Return a kernel's view of an array, of which only the host bytes [host_begin, host_end) are mapped.
 
     ``view(address)`` returns the device's bytes from the counterpart of host address `address` to the end of that part.
     """
@@ -166,7 +166,7 @@ def body_of(
     call: str,
     watch: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[[], None] | None:
-    """Return a function that computes the kernel's result at its end; None without a body, or with phantoms.
+    """Return a function that computes the kernel's result at its end; None without a body or with arrays without data.
 
     watch: is called with each argument and its usual view, and returns the view that the body gets.
     """
@@ -259,7 +259,7 @@ def _run(
     resolvers: Sequence[Resolve],
     null: bool = False,
 ) -> None:
-    """Run the kernel's body in the actor of the compute units. null: whether an argument is a null pointer.
+    """Run the kernel's body in the actor of the compute units. `null` tells whether an argument is a null pointer.
 
     An error is stored in `queue.kernel_error`, and raised in the host thread that waits for the queue.
     """

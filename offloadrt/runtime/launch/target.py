@@ -348,7 +348,7 @@ def _parts(ranges: Sequence[Range]) -> Iterator[tuple[int, int, float]]:
 def _counted(
     stream: AccessStream, address: int, element_size: int, begin: int, nbytes: int, part: float
 ) -> ManagedAccess:
-    """Return one access stream of a loop nest in one range; `part`: the fraction of its accesses that go there."""
+    """Return one access stream of a loop nest in one range; `part` is the fraction of its accesses that go there."""
     picked = None
     if stream.order == "in order":
         places = stream.places * part

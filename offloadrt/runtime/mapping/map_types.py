@@ -87,7 +87,7 @@ def flags_of(bits: int) -> MapFlags:
 
 
 def words(bits: int) -> str:
-    """Return the names of the bits, for people.
+    """Return the names of the bits of a map type, for people.
 
     >>> words(TO | FROM | ALWAYS)
     'to from always'

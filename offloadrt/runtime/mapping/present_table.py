@@ -182,7 +182,7 @@ ABSENT: Final = TargetPointer()
 
 @attrs.define(eq=False)
 class Lookup:
-    """What a search of the present table says about a section that starts at `begin` (LLVM's `LookupResult`).
+    """The result of a search of the present table for a section that starts at `begin` (LLVM's `LookupResult`).
 
     visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, to which
     the flags refer; it may be a neighbour by address only. pointer: the section's address in that entry's block; where

@@ -313,7 +313,7 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
 
 
 def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
-    """Draw the ratios of one measure over the sweep.
+    """Draw the ratios of one measure over the swept parameters.
 
     The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Returns the paths
     written; none if no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is
@@ -369,7 +369,7 @@ def refuse_failures(
 
 
 def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
-    """Return the first of the results whose parameters have the values in `chosen`, those of the baseline."""
+    """Return the first result whose parameters have the baseline's values, `chosen`."""
     return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
 
 

@@ -144,7 +144,7 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of at least one draw; quantiles are interpolated between draws."""
+        """Compute the interval from at least one drawn value; quantiles between the values are interpolated."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -159,7 +159,7 @@ class Interval:
 
 @attrs.frozen
 class PredictionInterval:
-    """Where the elapsed time of a real machine should lie, in seconds, in four of five cases.
+    """Says where the elapsed time of a real machine should lie, in seconds, in four of five cases.
 
     It is the interval of the draws, made wider at both ends by `factor`, to which four in five predictions of similar
     programs keep. `basis` says which programs these are.
@@ -359,7 +359,7 @@ def to_json(result: Result) -> bytes:
 
 
 def median(results: list[Result]) -> Result:
-    """Return that of several runs whose elapsed time is the median; the lower one for an even number.
+    """Return the run with the median elapsed time; for an even number of runs, the lower of the middle two.
 
     The returned result describes all runs in `repeats` and `spreads` if there are several.
     """

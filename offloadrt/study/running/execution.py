@@ -384,7 +384,7 @@ class NeverAwaited(UserError):
 
 @contextmanager
 def all_awaited(sim: Simulation) -> Iterator[None]:
-    """Detect coroutines and regions that are dropped before they have begun, while the body runs.
+    """Detect, while the body runs, coroutines and regions that are dropped without being awaited.
 
     Raises NeverAwaited at the end; an error of the body gets a note instead.
     """

@@ -38,7 +38,7 @@ def load(
 
 
 def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
-    """Return the machine to run on: `chosen` by the user, or else `machine`, that of the scenario `name` in `path`.
+    """Return the machine to run on: the one that the user chose, or else `machine`, which the scenario `name` has.
 
     Raises UserError, with the scenario's name and file, if the scenario's machine cannot be loaded.
     """

@@ -377,7 +377,7 @@ class Run:
 
     @property
     def counted(self) -> Ledger:
-        """Return all counts since the start, measured or not, without the calls."""
+        """Return all counts since the start, measured or not, but without the API calls."""
         return self.windows.counted
 
     @property

@@ -43,7 +43,7 @@ LISTED = list[ListedScenario]
 
 
 class IndexedFile(msgspec.Struct):
-    """What the index says of a file: the digest of its content, and the listing of its scenarios."""
+    """An entry of the index for one file: the digest of its content, and the listing of its scenarios."""
 
     digest: str
     scenarios: list[ListedScenario]

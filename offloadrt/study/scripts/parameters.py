@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s
 
 
 def unit_of(name: str) -> str | None:
-    """Return the unit suffix of a parameter's name, None without one.
+    """Return the suffix of a parameter's name that is a unit; None if there is none.
 
     >>> unit_of("size_gb"), unit_of("nbytes"), unit_of("threads")
     ('GB', 'B', None)
@@ -375,7 +375,7 @@ def split_assignments(
 
 
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-    """Read the axes in texts `name=v1,v2,...`, with values as texts; `default` without any text.
+    """Read axes written as `name=v1,v2,...`; values stay texts. Without any text, return `default`.
 
     A given axis replaces the axis of `default` with the same name. Raises UserError when nothing is swept.
     """

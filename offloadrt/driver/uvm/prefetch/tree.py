@@ -25,7 +25,7 @@ class Tree:
 def with_prefetched(
     there: int, faulted: int, valid: int, pages: int, big: int, threshold: float, thrashing: int = 0
 ) -> int:
-    """Return the faulted pages and what comes along (``uvm_perf_prefetch_get_hint_va_block``).
+    """Return the faulted pages and the pages to prefetch with them (``uvm_perf_prefetch_get_hint_va_block``).
 
     there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
     has; big: how many a big page has; both are powers of two; threshold: the part of a subtree's valid pages above

@@ -95,7 +95,7 @@ class LoweredCall(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What LLVM's runtime did in a step. host, device: the values of each array that the step changed, afterwards."""
+    """Records what LLVM's runtime did in a step; `host` and `device` hold the changed values of each array after it."""
 
     ops: list[dict[str, Any]]
     present: dict[str, list[list[int]]] = {}
@@ -210,7 +210,7 @@ Step = (
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True):
-    """How the recorded program ended; errors: the lines of its standard error."""
+    """Says how the recorded program ended; `errors` are the lines of its standard error."""
 
     completed: bool
     errors: list[str]
@@ -569,7 +569,7 @@ def _without_source(line: str) -> str:
 
 
 def _kernel(body: Sequence[Statement], names: Sequence[str]) -> Kernel:
-    """Make a kernel that executes the statements of a target region; names: the order of its array arguments."""
+    """Make a kernel that executes the statements of a target region; `names` are the order of its array arguments."""
 
     def run(*views: Any) -> None:
         for statement in body:
@@ -605,7 +605,7 @@ MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
 
 @attrs.frozen
 class ConformanceReport:
-    """How many cases were replayed, and the first difference of each case that differs."""
+    """Says how many cases were replayed, and the first difference of each case that differs."""
 
     cases: int
     differences: tuple[ReplayDifference, ...]

@@ -127,7 +127,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 @attrs.frozen
 class KindAccuracy:
-    """How far the predictions of a kind or machine are off: today's, the first, and those without its measurements."""
+    """Says how far off the predictions of a kind or machine are: today's, the first, and those without its data."""
 
     kind: str
     """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
@@ -178,7 +178,7 @@ class ModelError:
 
 @attrs.frozen
 class KindCoverage:
-    """Counts how many measured values of one kind lie in the intervals of their draws."""
+    """Counts how many measured values of one kind lie in the intervals that drawing the uncertain entries gives."""
 
     kind: str
     values: int

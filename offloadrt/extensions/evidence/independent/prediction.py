@@ -149,7 +149,7 @@ def read(file: Path) -> list[MeasuredResult]:
 
 
 def parse(text: str, file: str) -> list[MeasuredResult]:
-    """Read the entries in the text of a file. file: its name, for errors. Raises UserError."""
+    """Read the entries in the text of a file. `file` is its name, for errors. Raises UserError."""
     try:
         tables = tomllib.loads(text).get("result")
     except tomllib.TOMLDecodeError as error:

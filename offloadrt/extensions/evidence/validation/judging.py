@@ -188,7 +188,7 @@ class InputCheck:
 
 @attrs.frozen
 class JudgingGrid(ABC):
-    """The runs that the judges of a paper may ask for: its scenario, on a machine with options.
+    """The runs for which the judges of a paper's claims may ask: its scenario, on a machine, with options.
 
     Subclasses add the parameters for which the scenario is run.
     """
@@ -286,7 +286,7 @@ Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
 
 
 class RunFailed(UserError):
-    """A run that a judge asked for ended with an error."""
+    """Raised in a judge when a run for which it asked ended with an error."""
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
@@ -296,7 +296,7 @@ def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answe
 
 
 def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
-    """Run all judges, each on its grid, in rounds: a round makes every run that any of them asks for, once.
+    """Run all judges, each on its grid, in rounds; in a round, each run that some judge asks for is made once.
 
     Returns the judgements in the order of `cases`.
     """
@@ -351,7 +351,7 @@ class Span(Generic[B]):
 
     @property
     def duration(self) -> int:
-        """Return its length in picoseconds."""
+        """Return the span's length in picoseconds."""
         return self.end - self.begin
 
 
@@ -409,7 +409,7 @@ def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
 
 @attrs.frozen
 class Paper:
-    """A paper's claims, the judges that check them, and the runs on which they judge."""
+    """The claims of a paper, the functions that judge them, and the runs that these functions use."""
 
     name: str
     machine: str
@@ -452,7 +452,7 @@ def paper_named(name: str) -> Paper:
 def draws_of(
     spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
 ) -> list[RunSpec]:
-    """Return the options of `count` draws in the ranges of a machine and of inputs.
+    """Return the options of `count` runs, whose uncertain entries and inputs are drawn from their ranges.
 
     Empty if the user has set all uncertain entries. inputs: their ranges, by name.
     """

@@ -87,7 +87,7 @@ class DrawnShare:
 def shares_of(
     judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
 ) -> dict[str, DrawnShare]:
-    """Judge the claims on `grid` with the options of every draw; return by claim in how many it holds."""
+    """Judge the claims on `grid` once for each draw of uncertain values; return in how many draws each one holds."""
     if not drawn:
         return {}
     answers = stage("ranges: claims at places drawn in all of them")
@@ -482,7 +482,7 @@ class Finding:
 
 @attrs.frozen
 class StructuralInput:
-    """A number that the paper reports of its programs, beside the emulated one, as texts."""
+    """A number that the paper reports of its programs, beside the emulated one; both are texts."""
 
     claim: str
     reported: str

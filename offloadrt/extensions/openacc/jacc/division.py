@@ -151,7 +151,7 @@ class Tally:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """Return the tally after one more execution. difference: its left minus right side in seconds."""
+        """Return the tally after one more execution. `difference` is its left minus right side in seconds."""
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
@@ -256,7 +256,7 @@ STRATEGIES: Final = ("single", "duplicated", "adaptive", "always", "macc")
 
 @attrs.frozen
 class DeviceStrategy:
-    """A strategy for several devices.
+    """Says how a program's kernels use several devices: which devices, when kernels are divided, and by which pass.
 
     policy: decides when kernels are divided. divide: the pass that divides a kernel; it raises KernelError for a kernel
     that cannot be divided. devices: how many of the program's devices are used, None for all. Raises ValueError for
@@ -566,7 +566,7 @@ class Exchange:
         )
 
     async def after(self, division: Division, communication: Communication) -> None:
-        """Record that each device has only its own parts right, after a divided kernel has run, and send them.
+        """Record, after a divided kernel, that each device has only its own parts up to date, and send these parts.
 
         Under ``needed`` communication, only partial values are sent.
         """

@@ -145,7 +145,7 @@ class NeededByAll:
 
 @attrs.frozen
 class Guard:
-    """When a device needs an access: if one of the predicates holds, or always. Without predicates it never does."""
+    """Says when a device needs an access: if one of the predicates holds, always, or (without predicates) never."""
 
     predicates: frozenset[Predicate] = frozenset()
     always: NeededByAll | None = None
@@ -161,7 +161,7 @@ class Guard:
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
-        """Return the guard as known outside of the statement, or outside of an iteration of the loop over `symbol`.
+        """Return what is known of the guard outside the statement, or outside an iteration of the loop over `symbol`.
 
         It becomes "always" where a predicate uses an index that is not known there.
         """
@@ -621,7 +621,7 @@ class Filter:
     # expressions
 
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
-        """Write an expression with its loads under their guards.
+        """Write an expression whose loads are made only where their guards hold.
 
         holding: a guard that is known to hold here, so that it is not tested again.
         """

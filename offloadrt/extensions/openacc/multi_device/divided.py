@@ -45,7 +45,7 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """The array of partial values of one scalar that the distributed loop reduces and that is used after the loop."""
+    """The array of partial values of a scalar that the distributed loop reduces and that is used after the loop."""
 
     scalar: str
     operator: str
@@ -85,7 +85,7 @@ class Separated:
 
 @attrs.frozen(eq=False)
 class Combination:
-    """The kernel that reduces the partial values to the result, and runs the code after the loop with it."""
+    """A kernel that combines the partial values into the result, and then runs the code that followed the loop."""
 
     kernel: Kernel
     source: str = attrs.field(repr=False)
@@ -405,7 +405,7 @@ class Part:
 
     @functools.cached_property
     def reads(self) -> dict[str, Ranges | None]:
-        """Return `DividedKernel.reads_of` of the share.
+        """Return which bytes of each array must be right on the device before its share (`DividedKernel.reads_of`).
 
         Computed at first use, as an all-to-all exchange never needs it.
         """
@@ -453,7 +453,7 @@ class DividedKernel(abc.ABC):
 
     @abc.abstractmethod
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
-        """Return the elements of a divided region that are right on the device after it has done its share."""
+        """Return the elements of a divided region that are up to date on the device after it has done its share."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
         """Return the fraction of the changed kernel's iterations that access memory in a share."""

@@ -52,7 +52,7 @@ from offloadrt.kernels.source import Source
 
 @attrs.frozen(eq=False)
 class PredicatedKernel(DividedKernel):
-    """A kernel that makes its accesses only where the predicates of the written regions that they feed hold."""
+    """A kernel that makes an access only where it feeds a part of a written region that the device owns."""
 
     _plain: tuple[tuple[ArrayAccess, int], ...] = attrs.field(repr=False)
     """Accesses, each with a dimension in which its index must not be below zero."""

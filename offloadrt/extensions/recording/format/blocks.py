@@ -262,7 +262,7 @@ class DeviceBlocks:
         return address if block is None else block.recorded + address - block.device
 
     def given(self, address: int) -> int:
-        """Return the recording's address for a device address in a block of omp_target_alloc; 0 for other addresses."""
+        """Return the recording's address for a device address in a block of omp_target_alloc; 0 for any other."""
         block = self.at(address) or self.gone_at(address)
         return self.recorded(address) if block is not None and block.is_given else 0
 
@@ -299,7 +299,7 @@ _MOST_FINDINGS: Final = 20
 
 @attrs.define(eq=False)
 class SeparateCopies:
-    """Finds where a program relies on separate copies of host and device, by who wrote each 64 KiB last."""
+    """Finds where a program needs separate copies of data on host and device, from who wrote each 64 KiB last."""
 
     findings: dict[str, None] = attrs.field(factory=dict)
     _mapped: dict[int, int] = attrs.field(factory=dict)
@@ -335,7 +335,7 @@ class SeparateCopies:
             self._device_newer.pop(stretch, None)
 
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
-        """Note that the host loads (kind 1) or stores (2) these bytes; it must not read what only the device has."""
+        """Note that the host loads (kind 1) or stores (2) these bytes, and find loads of what only the device has."""
         for stretch in self._stretches(block, address, nbytes):
             kernel = self._device_newer.pop(stretch, None)
             if kernel is not None and kind & LOADS:
@@ -546,7 +546,7 @@ class MemoryEvents:
                     self.copies.copied(block, host, nbytes)
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
-        """Make the columns of touches, and the new number of each list. arrays: the final place of each array."""
+        """Make the columns of touches, and the new number of each list; `arrays` has the final place of each array."""
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [
             table.add(

@@ -266,7 +266,7 @@ class RuntimeCalls:
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
-        """Note an operation of the real runtime; `in_task`: the routine call whose task runs now, 0 for none."""
+        """Note an operation of the real runtime; `in_task` is the routine call whose task runs now, 0 for none."""
         self.has_operations = True
         call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
@@ -575,7 +575,7 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record to a thread's task, with CPU time and touches since the last one; return its place."""
+        """Add a record to a thread's task, with CPU time and touches since the last one; return the record's index."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)

@@ -238,7 +238,7 @@ class LaunchTables:
         return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
 
     def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:
-        """Return races and stray accesses by the number of the trace; `arrays`: the final place of each array."""
+        """Return races and stray accesses by the number of the trace; `arrays` has the final place of each array."""
 
         def renumbered(one: F) -> F:
             if one.array == NONE:
@@ -256,7 +256,7 @@ class LaunchTables:
         }
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> dict[str, Column]:
-        """Make the columns; `arrays`: the final place of each array."""
+        """Make the columns of launches and traces; `arrays` has the final place of each array."""
         traces = list(self._traces)
         uses = [use for trace in traces for use in trace.uses]
         use_fields = (

@@ -166,7 +166,7 @@ class Communicator(msgspec.Struct, frozen=True):
 
 
 class MpiWorld(msgspec.Struct, frozen=True):
-    """A process's place in MPI_COMM_WORLD, and what it asked of MPI at its begin."""
+    """The rank of a process in MPI_COMM_WORLD, and what the process asked of MPI when it began."""
 
     library: str = ""
     rank: int = 0
@@ -223,7 +223,7 @@ class StrayKind(enum.IntEnum):
 
 
 class Party(msgspec.Struct, frozen=True):
-    """One of the accesses of a kernel in a finding: its line, whether it writes, and the thread and the team."""
+    """One of the accesses in a finding about a kernel: its line, whether it writes, and the thread and the team."""
 
     where: str
     writes: bool
@@ -233,7 +233,7 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class KernelRace(msgspec.Struct, frozen=True):
-    """Two accesses of one launch to the same bytes that nothing orders. array, offset: where, in bytes."""
+    """Two accesses of one launch to the same bytes, which nothing orders; `array` and `offset` (bytes) say where."""
 
     array: int
     offset: int
@@ -241,7 +241,7 @@ class KernelRace(msgspec.Struct, frozen=True):
 
 
 class KernelStray(msgspec.Struct, frozen=True):
-    """An access of a launch to memory that it may not use. array: the one that it misses, or NONE."""
+    """An access of a launch to memory that it may not use. `array` is the one that it misses, or NONE."""
 
     kind: StrayKind
     array: int
@@ -563,7 +563,7 @@ class Recording:
         return 1 + max(self.device_numbers, default=0)
 
     def range_of(self, table: str, number: int) -> range:
-        """Return the row indices of a list by its number. table: its name, such as ``items`` or ``operations``."""
+        """Return the row indices of a list by its number. `table` is its name, such as ``items`` or ``operations``."""
         if number < 0:
             return range(0)
         first = self.columns[f"{table}.first"]
@@ -640,17 +640,17 @@ class TaskRow:
         return len(self.records) // FIELDS
 
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
-        """Add a record; return its place, an index of `records`. cpu: ns of CPU time since the record before."""
+        """Add a record and return its index in `records`; `cpu` is the CPU time in ns since the record before."""
         place = len(self.records)
         self.records.extend((step, subject, detail, cpu, -1, -1, touches, -1))
         return place
 
     def get(self, place: int, field: str) -> int:
-        """Return a field of the record at a place."""
+        """Return a field of the record at this index of `records`."""
         return self.records[place + RECORD.index(field)]
 
     def put(self, place: int, field: str, value: int) -> None:
-        """Change a field of the record at a place."""
+        """Change a field of the record at this index of `records`."""
         self.records[place + RECORD.index(field)] = value
 
 
@@ -707,12 +707,12 @@ class TaskTree:
             members.sort(key=lambda task: int(numbers[task]))
 
     def roots(self) -> list[int]:
-        """Return the initial tasks in which the program does something, that of its first thread first."""
+        """Return the initial tasks in which the program does something; the task of its first thread comes first."""
         initial = [task for task, kind in enumerate(self.columns["task.kind"].tolist()) if kind == TaskKind.INITIAL]
         return [task for task in initial if self._works(task)]
 
     def first_threads(self) -> list[int]:
-        """Return all initial tasks, beginning with that of the program's first thread: the first that is not idle."""
+        """Return all initial tasks; the one of the program's first thread, the first that is not idle, comes first."""
         kinds = self.columns["task.kind"].tolist()
         initial = [task for task, kind in enumerate(kinds) if kind == TaskKind.INITIAL]
         first = next(

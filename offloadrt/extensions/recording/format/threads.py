@@ -40,7 +40,7 @@ class InitialTasks:
             self._ended[task.index] = [each.count for each in self._first]
 
     def beside(self, main: int) -> dict[int, tuple[int, int]]:
-        """Return `Dictionaries.beside`; main: the number of the first thread's initial task."""
+        """Return `Dictionaries.beside`; `main` is the number of the first thread's initial task."""
         place = next((place for place, each in enumerate(self._first) if each.index == main), None)
         if place is None:
             return {}

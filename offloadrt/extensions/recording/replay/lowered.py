@@ -100,7 +100,7 @@ class LoweredProgram:
         return array
 
     def free(self, array: HostArray, freed: bool = True) -> None:
-        """Forget an array. freed: the program frees it now; else it ended unnoticed. KeyError if it is unknown."""
+        """Forget an array; `freed` says that the program frees it, else it ended unnoticed. KeyError if unknown."""
         if self._arrays.pop(array.address) is not array:
             raise KeyError(f"array {array.name!r} is none of the program's")
         self._program.arrays.forget(array, freed)

@@ -578,7 +578,7 @@ class ReplayedProgram:
         self._observed.knows_copies(tuple(copies))
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Do nothing at a barrier of parallel algorithms: each of these directives has waited for its kernel."""
+        """Do nothing at a place where a barrier of parallel algorithms stays: each directive waits for its kernel."""
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare its operations with those of the real runtime."""

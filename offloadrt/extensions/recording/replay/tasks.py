@@ -56,7 +56,7 @@ def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
 
 @types.coroutine
 def stacked(first: _Steps) -> Generator[Any, Any, None]:
-    """Run a coroutine and, on a stack, those that it yields as `_OnTop`, to any depth.
+    """Run a coroutine, and on a stack, to any depth, the coroutines that it yields as `_OnTop`.
 
     If each awaited the next one instead, every step of the innermost would pass through all of them by recursion.
     """
@@ -123,7 +123,7 @@ class RunningTask:
 
 @attrs.define(eq=False, kw_only=True)
 class TeamTask(Task):
-    """A task of a team. maker: the task that made it; on_helpers: hidden helper threads run it."""
+    """A task of a team. `maker` is the task that made it; with `on_helpers`, hidden helper threads run it."""
 
     maker: RunningTask
     group: TaskGroup | None
@@ -312,7 +312,7 @@ _CHUNK = 1 << 12
 
 
 class ReplayedDirectives(Protocol):
-    """What `TaskWalk` calls for the records that are no synchronization; `ReplayedProgram` is one."""
+    """The methods that `TaskWalk` calls for records that are no synchronization; `ReplayedProgram` has them."""
 
     recording: Recording
     host_time: float
@@ -333,7 +333,7 @@ class ReplayedDirectives(Protocol):
 
 
 class TaskWalk:
-    """Walks the tasks of a recording: has their records executed, and synchronizes their threads."""
+    """Walks through the tasks of a recording: executes their records and synchronizes their threads."""
 
     def __init__(self, program: ReplayedDirectives, phases: StepSampler | None = None) -> None:
         self._program = program

@@ -668,7 +668,7 @@ class Lattice:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a lattice of sites in x, y, z, t; the last number is that of the operator's applications."""
+    """Build the program on a lattice of x, y, z, t sites; the last number counts how often the operator is applied."""
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)
     return Phases(

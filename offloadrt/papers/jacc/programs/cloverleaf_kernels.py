@@ -186,7 +186,7 @@ RINGS: Final = 2
 
 @attrs.frozen
 class Staggering:
-    """How a field and its halo lie along one axis of n cells, in rows.
+    """Says how a field and its halo lie along one axis of n cells, in rows.
 
     The public source reflects a field of faces at the ends of the other axis around the first row inside, unlike a
     field of cells, which it reflects around the edge itself.

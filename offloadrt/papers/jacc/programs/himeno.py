@@ -74,7 +74,7 @@ def _diagonal(shape: tuple[int, int, int]) -> Any:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a grid with the values of the public code; the last number is that of the iterations."""
+    """Build the program on a grid with the public code's values; the last number of `size` counts the iterations."""
     imax, jmax, kmax, iterations = size
     shape = (imax, jmax, kmax)
     f4 = np.float32

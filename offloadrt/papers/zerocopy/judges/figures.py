@@ -101,13 +101,16 @@ class QmcpackGrid(JudgingGrid):
         )
 
     def at(self, scenario: Program, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
-        """Return a run of another scenario. hash: whether its trace is hashed."""
+        """Return a run of another scenario. `hash` tells whether its trace is hashed."""
         point = self.point(parameters, scenario=scenario)
         return attrs.evolve(point, options=attrs.evolve(point.options, hash=hash))
 
 
 def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
-    """Choose the judges' runs. From `full` over `quick` to `ends` there are fewer sizes, threads and steps."""
+    """Choose the runs that judge the claims.
+
+    From `full` over `quick` to `ends` there are fewer sizes, threads and steps.
+    """
     everything = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
     places: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, float, bool]] = {
         "full": (everything, (1, 2, 4, 8), 0.02, 1.0, True),
@@ -118,7 +121,7 @@ def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
 
 
 def runs(grid: QmcpackGrid, places: Iterable[Place], fraction: float | None = None) -> Asking[dict[Place, Result]]:
-    """Run QMCPACK at these places. The judge of a claim calls it with `yield from`."""
+    """Run QMCPACK at these places (size, threads, configuration). The judge of a claim calls it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield from grid.runs(
         {
@@ -152,18 +155,18 @@ def ratios_of(
 
 
 def by_name(values: Ratios) -> dict[str, float]:
-    """Replace the places of some ratios by their names."""
+    """Replace the keys of some ratios, which are places (size, threads, configuration), by their names."""
     return {named(place): value for place, value in values.items()}
 
 
 def named(place: Place) -> str:
-    """Return the name of a place, such as `IZC S2 8T`."""
+    """Return the name of a place (size, threads, configuration), such as `IZC S2 8T`."""
     size, threads, configuration = place
     return f"{SHORT[configuration]} {size} {threads}T"
 
 
 def spanned(values: Ratios) -> str:
-    """Describe the smallest and the largest of some ratios, and their places."""
+    """Describe the smallest and the largest of some ratios, and at which size, threads and configuration they are."""
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     return f"{values[low]:.3g} ({named(low)}) to {values[high]:.3g} ({named(high)})"
 

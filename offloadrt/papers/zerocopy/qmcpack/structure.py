@@ -43,7 +43,7 @@ CAPACITY = 128 * (1 << 30)
 
 @attrs.frozen
 class Size:
-    """One problem size, Sn."""
+    """A problem size of the paper, such as S2."""
 
     n: int
 
@@ -107,7 +107,7 @@ THREADS_PER_TEAM = 256
 
 @attrs.frozen
 class KernelKind:
-    """One target region. `to` and `from_` name the arrays that its clauses always transfer, `uses` the other ones."""
+    """A target region of QMCPACK. `to` and `from_` name the arrays that it always transfers, `uses` the other ones."""
 
     name: str
     source: str
@@ -281,7 +281,7 @@ FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd. Its size grows with the walkers and the problem size, and is at least `floor` bytes."""
+    """An array of a crowd of walkers; its size grows with the walkers and the problem size, from `floor` bytes on."""
 
     name: str
     per_walker: float
@@ -619,5 +619,5 @@ class Inputs:
         return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers, default_teams)
 
     def update_bytes(self, size: Size, at_s2: int, most: int) -> int:
-        """Return the bytes of a walker's copy that has `at_s2` bytes at S2, and never more than `most`."""
+        """Return the bytes of a copy of a walker, `at_s2` at problem size S2, scaled to this size, at most `most`."""
         return min(most, int(at_s2 * (size.n / 2) ** self.update_growth) // 8 * 8)
