@@ -62,3 +62,10 @@ def test_without_events_on_mappings_the_maps_of_several_threads_race(checked: Ch
     mistakes = checked("tasking.c", "-O0", "right", 2, LIBOMPTARGET_MAP_FORCE_ATOMIC="false").mistakes
     assert {(one.kind, one.subject.split()[0]) for one in mistakes} == {("race", "total")}
     assert all("LIBOMPTARGET_MAP_FORCE_ATOMIC=false" in one.advice for one in mistakes)
+
+
+@pytest.mark.slow
+def test_orders_that_are_left_out_are_said(checked: Checked) -> None:
+    few, many = (checked("counted.c", "-O1", rounds, 2) for rounds in ("100", "300000"))
+    assert few.mistakes == () and not any("left out" in one or "more often" in one for one in few.not_known)
+    assert any("more often than is recorded" in one for one in many.not_known)

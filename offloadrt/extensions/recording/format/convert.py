@@ -289,6 +289,7 @@ def _meta(
         died=death,
         separate_copies=list(memory.copies.findings),
         unset=_unset(process),
+        orders_left_out=bool(process.line("orders_left_out")),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
         algorithms=any(site.is_algorithm for site in calls.sites),
         requires=int(process.line("requires").get("flags", 0)),

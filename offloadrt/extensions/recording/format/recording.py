@@ -421,6 +421,8 @@ class Meta(msgspec.Struct, frozen=True):
     """Sentences that say where the program relies on separate copies of host and device; `blocks.py` finds them."""
     unset: list[tuple[str, str, int]] = []
     """Reads by host threads of their own variables that nobody has written: name, line and thread of each."""
+    orders_left_out: bool = False
+    """Whether threads ordered themselves by atomics and locks more often, or by more of them, than is recorded."""
     globals: dict[str, int] = {}
     """By name: the bytes of each declare target global."""
     algorithms: bool = False

@@ -135,6 +135,11 @@ class ObservedReplay:
                 "all that orders the program's first thread and those that it makes itself (pthread_create, "
                 "std::thread): this is taken to be ordered as it ran, so that a race between them may be missed"
             )
+        if meta.orders_left_out:
+            yield (
+                "all that orders threads: they use atomics and locks more often than is recorded (262,144 times a "
+                "thread, 4,096 of them), so that a race that is told between them may be none"
+            )
         if self._given:
             yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
         if self._partly:

@@ -30,10 +30,24 @@ static int flag_of(uint64_t address, bool add) {
   return -1;
 }
 
+/* Says once in the recording that some orders are not in it. */
+static void leave_out(void) {
+  static atomic_bool said;
+  if (atomic_exchange(&said, true))
+    return;
+  bool was_inside = this_thread()->inside;
+  this_thread()->inside = true;
+  line_begin("orders_left_out");
+  line_end();
+  this_thread()->inside = was_inside;
+}
+
 static void released(uint64_t address) {
   int flag = flag_of(address, true);
-  if (flag < 0 || written == MOST)
+  if (flag < 0 || written == MOST) {
+    leave_out();
     return;
+  }
   pthread_mutex_lock(&mutex);
   put_flag(address, true, atomic_fetch_add(&releases[flag], 1) + 1);
   pthread_mutex_unlock(&mutex);
@@ -43,8 +57,12 @@ static void released(uint64_t address) {
 static void acquire(uint64_t address) {
   int flag = flag_of(address, false);
   uint32_t count = flag < 0 ? 0 : atomic_load(&releases[flag]);
-  if (!count || written == MOST)
+  if (!count)
     return;
+  if (written == MOST) {
+    leave_out();
+    return;
+  }
   if (!acquired) {
     bool was_inside = this_thread()->inside;
     this_thread()->inside = true;
