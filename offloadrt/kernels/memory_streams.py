@@ -71,7 +71,7 @@ class AccessStream:
 
 
 def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often a launch makes an access, not counting the loops for which `shared` holds."""
+    """Return how often a launch makes an access, if each loop for which `shared` holds counts as one iteration."""
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
     path = _without_slants(counting, path, once)

@@ -260,7 +260,7 @@ class DeviceMemory:
         return memory
 
     def reaches(self, address: int) -> bool:
-        """Tell whether an address lies in this process's view of this memory, allocated or not."""
+        """Tell whether an address belongs to this process's part of the address space, allocated or not."""
         return self.base <= address < self.base + DEVICE_STRIDE
 
     @property

@@ -231,7 +231,7 @@ class Mappings:
             made.has_ended = True
 
     def repeats(self, event: ItemFound, directive: int) -> bool:
-        """Tell whether LLVM alone copies an item as a map begins or ends: OpenMP copies nothing, for others map it.
+        """Tell whether LLVM copies an item as a map begins or ends, where OpenMP does not, as others map it.
 
         LLVM counts members, and a mapper's first component, neither up nor down. Where the count is 1, it takes what
         they find for new as a map begins ("It might have been allocated with the parent", `getTargetPointer`), and for
@@ -494,7 +494,7 @@ class RecordedFaults:
         self._kept.setdefault(self.strands.current(), []).append((event, mapping))
 
     def leave_out_strays(self, strand: Strand) -> None:
-        """Forget the strays of the kernel that a strand launches next: the runtime gives it wrong addresses."""
+        """Forget stray accesses of the kernel that a strand launches next, as the runtime gives it wrong addresses."""
         self._kept.pop(strand, None)
 
     def judge_strays(self, strand: Strand) -> None:
@@ -533,7 +533,7 @@ class RecordedFaults:
         self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
 
     def left(self, entry: Entry, known: Clock | None) -> None:
-        """Report kernels that used the host's addresses of a mapping, now that it ends.
+        """Report kernels that used host addresses of a mapping on the device, now that the mapping ends.
 
         known: what had happened before the end; None if the program did not end the mapping.
         """

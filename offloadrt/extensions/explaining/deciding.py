@@ -320,7 +320,7 @@ _NO_PRICES = (*NO_COSTS, "process.time_slice", "stream.time_slice", "runlist.qua
 
 
 def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
-    """Return a sentence for each entry whose cheap end makes a run slower, the largest loss first.
+    """Return a sentence for each entry whose cheaper value makes a run slower, the largest loss first.
 
     A part that takes less time can let another actor go first, and that order may be worse.
     """

@@ -256,7 +256,7 @@ _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "ind
 
 
 def declared(kernel: Kernel) -> Iterable[RenderableType]:
-    """Show a kernel that has declared costs and no source, and how it uses each array by its declaration."""
+    """Show a kernel that declares its costs and has no source, and how it says that it uses each array."""
     costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
     yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
     if kernel.arrays:

@@ -88,7 +88,7 @@ def reported(reports: Sequence[str]) -> RunOutcome:
 
 
 def failure_of(error: BaseException) -> RunOutcome:
-    """Return the outcome of a run that raised an error. Errors of the same type at the same line have the same key."""
+    """Return the outcome of a run that raised an error; errors of one type at one line count as the same outcome."""
     detail = str(error)
     cause = error.__cause__ if isinstance(error, ScriptFailed) and error.__cause__ is not None else error
     inner = innermost(cause)

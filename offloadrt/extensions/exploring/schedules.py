@@ -127,7 +127,7 @@ _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 
 @attrs.frozen
 class SchedulePlan:
-    """A strategy: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
+    """Plans schedules: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
     LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
     how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then

@@ -50,7 +50,10 @@ class ArgumentBlocks:
     """Blocks of launches that may still be running, each with the event recorded behind its launch."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Call `launch` with a block for `arguments` addresses, sent in the same queue. Raises OutOfDeviceMemory."""
+        """Call `launch` with a device block for `arguments` addresses, which the same queue sends there.
+
+        Raises OutOfDeviceMemory.
+        """
         await self._free_finished()
         nbytes = max(1, arguments) * ADDRESS_BYTES
         block = await self.allocator.allocate(nbytes, True)

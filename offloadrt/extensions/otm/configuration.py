@@ -274,7 +274,7 @@ class ObjectPlacing:
             queue.post_processing.append(functools.partial(self._target_ended, arrays))
 
     def left_early(self, queue: DirectiveQueue) -> Callable[[], None] | None:
-        """Return a function to end a directive that is left early, once it is unmapped; None if it keeps no object."""
+        """Return a function that ends a directive left early, once it is unmapped; None if it holds no object."""
         items, kept = queue.items, queue.kept
         if not isinstance(kept, TargetCall):
             return functools.partial(self.data_ended, items, queue) if items else None

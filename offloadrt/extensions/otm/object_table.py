@@ -259,7 +259,7 @@ class ObjectTable:
         return found
 
     def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
-        """Return an upper bound of the bytes that an object's segments take with these items and its deferred maps.
+        """Return an upper bound of the device bytes that an object takes with these items and its deferred maps.
 
         Each section is a block of its own, and may be the only one in its last segment.
         """

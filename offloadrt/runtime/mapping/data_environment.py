@@ -585,7 +585,7 @@ async def _attach_item(device: OffloadDevice, item: MapItem, queue: DirectiveQue
 
 
 async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-    """Unmap the items in reverse order (`targetDataEnd`). Unused entries are erased after the queue has drained.
+    """Unmap the items in reverse order (`targetDataEnd`); unused entries are erased once the queue has drained.
 
     Entries of a mapper function's components are erased before all others: LLVM unmaps them by a nested call of
     `targetDataEnd`, whose post-processing comes first (`targetDataMapper`).

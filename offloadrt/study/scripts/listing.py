@@ -30,7 +30,7 @@ SCENARIOS: Final = Registry[Any]("scenario", "offloadrt.scenarios")
 
 @attrs.frozen
 class ListedScenario:
-    """A scenario in a listing: its name, its machine, one sentence, and its group."""
+    """An entry of a list of scenarios: its name, its machine, one sentence about it, and its group."""
 
     name: str
     machine: str

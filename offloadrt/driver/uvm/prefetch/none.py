@@ -6,7 +6,7 @@ from offloadrt.driver.uvm.prefetch import PrefetchRules
 
 
 class NoPrefetch:
-    """Brings the faulted pages alone, each of which is one page of the host."""
+    """Brings only the faulted pages, each of which has the size of a page of the host."""
 
     name = "none"
 

@@ -236,7 +236,7 @@ class Order:
             await self.drain_all()
 
     async def begin(self, name: str, items: list[MapItem]) -> None:
-        """Map these items on every device; the host waits for each device."""
+        """Begin to map these items on every device, and let the host wait for each device."""
         for number in self.devices:
             await self.run(name, beginning(items, name), number)
 

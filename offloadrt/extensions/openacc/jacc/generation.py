@@ -49,7 +49,7 @@ class Attribute(enum.Flag):
 
 @attrs.frozen(eq=False)
 class Argument:
-    """The descriptor of one argument of a pushed kernel.
+    """Describes one argument of a pushed kernel, as JACC's translator passes it to the runtime.
 
     address, size: of the array in the host's memory, size in bytes; 0 for a number. bounds: rows [lower, upper) of the
     array's first dimension outside of which the kernel touches nothing.

@@ -605,7 +605,7 @@ class DividedKernel(abc.ABC):
 
 
 def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
-    """Raise KernelError when an index of a launch may be below zero, or its range is not known."""
+    """Raise KernelError if an index of a launch may be negative, or if its range is not known."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):
         return

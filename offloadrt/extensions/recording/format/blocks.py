@@ -421,7 +421,7 @@ class MemoryEvents:
         self.arrays.on_new = self._place
 
     def makes_task(self, thread: int, is_target: bool) -> None:
-        """Note that a thread makes a task; earlier touches are kept for a target task, which may map their memory."""
+        """Note that a thread makes a task; earlier touches are kept for a target task, which may map that memory."""
         if is_target:
             self._made_target.add(thread)
 

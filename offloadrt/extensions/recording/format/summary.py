@@ -25,7 +25,7 @@ _SECTOR: Final = 32
 
 @attrs.frozen
 class SiteSummary:
-    """The directives of one site, added up."""
+    """All directives of one site (a line of the source), added up."""
 
     site: Site
     directives: int
@@ -180,7 +180,7 @@ _MOST_RANKS: Final = 6
 
 
 def sites_of(recording: Recording) -> list[SiteSummary]:
-    """Return the sites in the order of the source."""
+    """Return the sites (directives of one source line), in the order of the source."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     subjects, details = columns["record.subject"][directive], columns["record.detail"][directive]

@@ -38,7 +38,7 @@ class TaskFrame:
 
 @attrs.define(eq=False)
 class TaskFrames:
-    """The frames of the tasks of a recording."""
+    """Knows where the stack variables of each task of a recording lie."""
 
     recording: Recording
     outside: TaskFrame = attrs.field(factory=TaskFrame)
@@ -81,7 +81,7 @@ class TaskFrames:
         return kinds[task] == TaskKind.EXPLICIT
 
     def of(self, task: int) -> TaskFrame:
-        """Return the frame of a task."""
+        """Return the stack variables that a task sees."""
         if not self._own:
             return self.outside
         below = []

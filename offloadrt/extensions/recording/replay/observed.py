@@ -176,7 +176,7 @@ class ObservedReplay:
         device: int,
         freed: Callable[[int], int | None],
     ) -> None:
-        """Report races and stray accesses of a traced launch.
+        """Report the races and the stray accesses that the recording has of a traced launch.
 
         freed: returns where a freed block of omp_target_alloc lay in this run, by its recorded address; None if it is
         not freed.

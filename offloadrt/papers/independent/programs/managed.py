@@ -286,7 +286,7 @@ def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
 
 @kernel(collapse=3, threads_per_team=BLOCK, precision="single")
 def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cosine: float, sine: float) -> None:
-    """Do some stages of a transform: one complex product and sum a stage and point.
+    """Do some stages of a Fourier transform; each point takes one complex product and one sum a stage.
 
     A pass combines points that lie as far apart as the array divided by its rows; what a block holds of each row are
     a few neighbours, which make a sector.
