@@ -151,6 +151,8 @@ def shape_of(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
     lengths = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if not lengths or not all(is_integer(length) and length >= 0 for length in lengths):
         raise ValueError(f"array {name!r}: its size is {shape!r}, but a size is a whole number from 0, or several")
+    if math.prod(map(int, lengths)) >> 47:
+        raise ValueError(f"array {name!r}: its size is {shape!r}, but a process has addresses for 2**47 bytes")
     return tuple(int(length) for length in lengths)
 
 

@@ -385,9 +385,9 @@ def finished_points(file: Path) -> dict[str, Result]:
     if file.is_file():
         for line in file.read_bytes().splitlines():
             try:
-                row = json.loads(line)
+                row = msgspec.json.decode(line)
                 finished[row["key"]] = from_builtins(row["result"])
-            except (ValueError, KeyError, TypeError, msgspec.ValidationError):
+            except (ValueError, KeyError, TypeError, RecursionError, msgspec.DecodeError):
                 continue
     return finished
 
@@ -398,7 +398,7 @@ def check_other(file: Path, scenario: str) -> None:
         with file.open("rb") as lines:
             try:
                 other = json.loads(lines.readline())["point"]["scenario"]
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 return
         if other != scenario:
             raise UserError(f"{file.parent}: holds a sweep of {other}; name another folder by --out")

@@ -32,9 +32,11 @@ from offloadrt.extensions.recording.format import RecordingError, RecordingFile
 from offloadrt.extensions.recording.scenario import scenario_of
 from offloadrt.sim import SimulationError
 from offloadrt.study.errors import ScenarioRefused, ScriptFailed, UserError
-from offloadrt.study.reporting.results import measured_of
+from offloadrt.study.reporting.results import measured_of, to_json
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
+from offloadrt.study.scripts.registry import find
+from offloadrt.study.sweep import check_other, finished_points
 
 TESTS = Path(__file__).parents[1]
 TOYS = TESTS / "study" / "toys.py"
@@ -105,6 +107,16 @@ def token(data: bytes) -> None:
         text = PREFIX + base64.urlsafe_b64encode(zlib.compress(data)).decode()
     with contextlib.suppress(UserError):
         Token.decode(text)
+
+
+def points(data: bytes) -> None:
+    """Read the points that a sweep has finished."""
+    path = FOLDER / "points.jsonl"
+    path.write_bytes(data)
+    with contextlib.suppress(UserError):
+        check_other(path, "queueing")
+    for result in finished_points(path).values():
+        assert result.elapsed_s < float("inf"), result
 
 
 def measured(data: bytes) -> None:
@@ -289,6 +301,12 @@ def _logged() -> list[bytes]:
     return [path.read_bytes()[:6000]]
 
 
+def _points() -> list[bytes]:
+    result = to_json(execute(find(f"{TOYS}:queueing"), {"threads": 1})).decode()
+    point = '{"scenario":"queueing","parameters":{"threads":1}}'
+    return [f'{{"key":"{key}","point":{point},"result":{result}}}\n'.encode() * 2 for key in ("aa", "bb")]
+
+
 def _cases() -> list[bytes]:
     import gzip
 
@@ -338,6 +356,7 @@ TARGETS = {
     "log": Target(log, _logged),
     "conformance": Target(conformance, _cases),
     "token": Target(token, _tokens),
+    "points": Target(points, _points),
     "measured": Target(measured, lambda: [MEASURED.read_bytes()[:20_000]]),
     "parts": Target(parts, lambda: [bytes(range(start, start + 13)) for start in range(0, 240, 11)]),
     "numbers": Target(numbers, lambda: [bytes(range(start, start + 17)) for start in range(0, 240, 16)]),

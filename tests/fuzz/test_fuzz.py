@@ -30,3 +30,16 @@ def test_damaged_inputs_get_an_error_of_ours(name: str) -> None:
 def test_what_the_damaged_inputs_were_made_of_is_right(name: str) -> None:
     for seed in TARGETS[name].seeds()[:2]:
         TARGETS[name].run(seed)
+
+
+@pytest.mark.parametrize("name", ["machine", "log", "conformance", "token", "measured", "points"])
+@pytest.mark.parametrize(("begin", "end"), [("x = [", "]"), ("[", "]"), ('{"event": ', "}")])
+def test_what_is_nested_too_deeply_is_no_input(name: str, begin: str, end: str) -> None:
+    depth = 100_000
+    TARGETS[name].run((begin + begin[-1] * depth + end * depth).encode())
+    TARGETS[name].run((begin * depth).encode())
+
+
+@pytest.mark.parametrize("row", ['{"key":"a","result":"x"}', '{"key":"a","result":[1]}', '{"key":["a"],"result":{}}'])
+def test_rows_of_a_sweep_that_are_none(row: str) -> None:
+    TARGETS["points"].run(row.encode())

@@ -85,6 +85,10 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.taskwait(3), r"taskwait: depend takes omp\.depend"),
     (lambda t: t.taskwait(omp.map(to=t.array("a", 8))), r"taskwait: depend takes omp\.depend"),
     (lambda t: t.taskgraph(3), "taskgraph: body is 3, which is no function"),
+    (
+        lambda t: t.target_enter_data(omp.map(to=t.array("a", 10**30, phantom=True))),
+        "array 'a': its size is 10000",
+    ),
     (lambda t: t.omp_target_alloc(8.5), "omp_target_alloc: nbytes cannot be 8.5; it takes int"),
     (lambda t: t.omp_target_alloc(8, 5), "device number 5 is invalid"),
     (lambda t: t.omp_target_free(5), "omp_target_free: pointer cannot be 5; it takes .*DevicePointer"),

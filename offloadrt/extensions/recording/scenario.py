@@ -377,7 +377,7 @@ def read_declared(path: Path) -> dict[str, Kernel]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordingError(f"{path}: {error}") from None
     kernels = tables.pop("kernel", {})
     if tables or not isinstance(kernels, dict) or not kernels:

@@ -148,7 +148,7 @@ class HeuristicDatabase:
             raise HeuristicDatabaseError(f"{path}: cannot be read ({error.strerror})") from None
         try:
             stored = msgspec.json.decode(content, type=_File)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HeuristicDatabaseError(f"{path}: no database of the offload heuristic: {error}") from None
         if stored.version != _VERSION:
             raise HeuristicDatabaseError(f"{path}: version is {stored.version}; this is offloadrt's version {_VERSION}")

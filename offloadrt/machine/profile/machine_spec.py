@@ -481,7 +481,7 @@ def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
     """
     try:
         return msgspec.convert(tomllib.loads(text), kind.file, strict=True)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ProfileError(path, "", f"is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise ProfileError(path, "", in_words(error) + _where_it_belongs(error, kind)) from None

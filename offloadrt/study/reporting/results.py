@@ -347,6 +347,7 @@ def from_builtins(record: Mapping[str, Any]) -> Result:
 
     Raises msgspec.ValidationError.
     """
+    record = msgspec.convert(record, dict[str, Any])
     fields = {field.name for field in attrs.fields(Result)}
     result = msgspec.convert({name: value for name, value in record.items() if name in fields}, Result)
     sections = {name: ResultSection(value) for name, value in record.items() if name not in fields}

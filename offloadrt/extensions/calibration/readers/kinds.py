@@ -80,7 +80,7 @@ def read_benchmarks(path: Path) -> BenchmarkRun:
                 machine = msgspec.json.decode(line, type=_Machine)
             elif what not in ("offload", "failed", "counters"):
                 rows.append(msgspec.json.decode(line, type=BenchmarkRow))
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, msgspec.ValidationError) else "it is no JSON"
             raise CalibrationError(
                 f"{path}, line {number}: is no micro-benchmark of bench/hardware ({why}); other files to calibrate "

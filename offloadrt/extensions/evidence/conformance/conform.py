@@ -643,7 +643,7 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
             continue
         try:
             yield decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConformanceFileError(f"{path}: line {number}: no conformance case: {error}") from None
 
 

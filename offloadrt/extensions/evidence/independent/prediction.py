@@ -152,7 +152,7 @@ def parse(text: str, file: str) -> list[MeasuredResult]:
     """Read the entries in the text of a file. `file` is its name, for errors. Raises UserError."""
     try:
         tables = tomllib.loads(text).get("result")
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UserError(f"{file}: {error}") from None
     if not isinstance(tables, list) or not tables:
         raise UserError(f"{file}: result: the file has no [[result]] tables")

@@ -542,5 +542,5 @@ def _begins_as_zip(path: Path) -> bool:
 def _decoded(path: Path, name: str, text: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordingDamaged(f"{path}: {name}: {error}") from None
