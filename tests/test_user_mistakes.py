@@ -193,7 +193,7 @@ RAISES = [
     ("await t.target(scale, a, 2.0, iterations='4')", "target: iterations is '4', but must be a whole number from 0"),
     ("omp.section(a, -1, 2)", "a[-1:2] is no array section"),
     ("await t.host_access(np.zeros(3))", "host_access takes an array of the program or a section of one, not a NumPy"),
-    ("await t.prefetch(3)", "prefetch takes an array of the program or a section of one, not 3"),
+    ("await t.prefetch(3)", "prefetch: place cannot be 3; it takes HostArray | Section"),
     ("kernel(flops_per_iteration='1')(scale.body)", "flops_per_iteration is '1', but must be a number"),
     ("await t.compute('10us')", "compute('10us'): takes virtual seconds as a number, as in compute(1e-5)"),
     ("await run.sim.sleep('1ms')", "sleep('1ms'): takes virtual seconds as a number"),
@@ -201,19 +201,10 @@ RAISES = [
     ("with t.target_data(omp.map(to=a)): pass", "target_data: write `async with`, not `with`"),
     ("with run.measure(): pass", "run.measure(): write `async with`, not `with`"),
     ("with run.sim.open_nursery(): pass", "Nursery: write `async with`, not `with`"),
-    (
-        "await t.omp_target_memcpy(1, 2, 3)",
-        "a routine takes an array, a section or what omp_target_alloc",
-    ),
-    (
-        "await t.omp_target_is_present(3)",
-        "what omp_target_alloc returned, not 3",
-    ),
+    ("await t.omp_target_memcpy(1, 2, 3)", "omp_target_memcpy: dst cannot be 1; it takes HostArray | Section | "),
+    ("await t.omp_target_is_present(3)", "omp_target_is_present: place cannot be 3; it takes HostArray | Section | "),
     ("t.free(3)", "free takes an array of the program, not 3"),
-    (
-        "await t.omp_alloc('b', n, allocator=3)",
-        "its allocator is 3, which omp_init_allocator did not return",
-    ),
+    ("await t.omp_alloc('b', n, allocator=3)", "omp_alloc: allocator cannot be 3; it takes OmpAllocator"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
     ("run.statistics.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
 ]

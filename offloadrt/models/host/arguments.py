@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: object, /, *arguments: Any, **others: Any) -> Any:
         for name, value in [*zip(positional, arguments, strict=False), *others.items()]:
             if not _fits(value, takes := annotations().get(name, Any)):
-                takes = inspect.formatannotation(takes)
+                takes = re.sub(r"(?:\w+\.)+", "", inspect.formatannotation(takes))
                 raise TypeError(f"{method.__name__}: {name} cannot be {value!r:.80}; it takes {takes}")
         return method(self, *arguments, **others)
 
