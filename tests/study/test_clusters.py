@@ -49,7 +49,7 @@ def test_the_ranks_of_an_mpi_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert there.equals(table([sys.executable], "process", tmp_path / "process"))
 
 
-@pytest.mark.parametrize("command", [["compare", "threads=2,4"], ["why", "threads=2"]])
+@pytest.mark.parametrize("command", [["compare", "threads=2,4"], ["why", "threads=2", "--budget", "600s"]])
 def test_draws_and_changes_of_other_commands_on_a_cluster(command: list[str]) -> None:
     pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     name, *rest = command

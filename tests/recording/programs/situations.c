@@ -2272,7 +2272,7 @@ NI void c_recursive_mutex_ok(void) { /* ok */
 NI void c_fetch_or_lock_ok(void) { /* ok */
   double *a=mk(N,1); int l=0;
 #pragma omp parallel num_threads(4)
-  { while(__atomic_fetch_or(&l,1,__ATOMIC_ACQ_REL)&1) ; sink=work(); dev(a,N); a[0]+=1; __atomic_fetch_and(&l,~1,__ATOMIC_RELEASE); }
+  { while(__atomic_fetch_or(&l,1,__ATOMIC_ACQ_REL)&1) { } sink=work(); dev(a,N); a[0]+=1; __atomic_fetch_and(&l,~1,__ATOMIC_RELEASE); }
   sink=sum(a,N); free(a);
 }
 NI void c_semaphore_ok(void) { /* ok */
@@ -2325,7 +2325,7 @@ NI void c_turns_outside_lock_ok(void) { /* ok */
       omp_set_lock(&l); turn++; omp_unset_lock(&l); } }
   sink=sum(a,N); free(a);
 }
-NI void c_turns_forgotten(void) { /* race */
+NI void c_turns_forgotten(void) { /* race|race+stale data */
   double *a=mk(N,1); omp_lock_t l; omp_init_lock(&l); int turn=0;
 #pragma omp parallel num_threads(2)
   { int me=omp_get_thread_num();
