@@ -32,6 +32,11 @@ async def in_threads(run: Run, threads: int, body: Any) -> None:
     await run.parallel(body, num_threads=threads)
 
 
+async def in_cuda_threads(run: Run, threads: int, body: Any) -> None:
+    run.options = cuda.CUDAOptions(phantom=True)
+    await run.parallel(body, threads)
+
+
 @scenario
 async def slow_free(run: Run) -> None:
     """Frees take 200 us, and all threads need the lock under which they do."""
@@ -175,14 +180,13 @@ async def oversubscribed(run: Run) -> None:
 @scenario
 async def legacy_default_stream(run: Run) -> None:
     """Sixteen threads launch small kernels without naming a stream: one after the other they go through one."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(8):
             await t.launch(think, grid=4, block=128, iterations=10_000)
         await t.stream_synchronize()
 
-    await run.parallel(body, 16)
+    await in_cuda_threads(run, 16, body)
 
 
 @scenario(machine="alex-a100")
@@ -221,7 +225,6 @@ async def openmp_ranks_without_mps(run: Run) -> None:
 @scenario
 async def pageable_copies(run: Run) -> None:
     """A loop copies from memory that is not pinned, so that the driver copies all of it a second time."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         source, there = t.array("source", 16 * MIB), await t.malloc(16 * MIB, "f8")
@@ -229,39 +232,36 @@ async def pageable_copies(run: Run) -> None:
         for _ in range(6):
             await t.memcpy(there, source)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def synchronized_in_a_loop(run: Run) -> None:
     """The host waits for each of many short kernels."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(100):
             await t.launch(scale, grid=1, block=128, iterations=128)
             await t.stream_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def launched_in_a_loop(run: Run) -> None:
     """Kernels that are shorter than their launches."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(400):
             await t.launch(scale, grid=1, block=128, iterations=128)
         await t.stream_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def allocated_in_a_loop(run: Run) -> None:
     """Each step allocates device memory and gives it back."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(20):
@@ -269,13 +269,12 @@ async def allocated_in_a_loop(run: Run) -> None:
             await t.launch(scale, grid=1, block=128, iterations=128)
             await t.free(a)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def pinned_at_the_start(run: Run) -> None:
     """A large array is page-locked for one copy."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         source, there = t.array("source", 64 * MIB), await t.malloc(64 * MIB, "f8")
@@ -284,13 +283,12 @@ async def pinned_at_the_start(run: Run) -> None:
         await t.stream_synchronize()
         await t.host_unregister(source)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def slow_callback(run: Run) -> None:
     """Every step of eight streams calls a function on the host, and one thread of the driver runs all of them."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         stream = await t.stream_create(non_blocking=True)
@@ -299,7 +297,7 @@ async def slow_callback(run: Run) -> None:
             await t.launch_host_func(None, seconds=200e-6, stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, 8)
+    await in_cuda_threads(run, 8, body)
 
 
 @scenario(machine="a100-node4")
@@ -401,7 +399,6 @@ async def one_hardware_queue(run: Run) -> None:
 @scenario
 async def bound_by_memory(run: Run) -> None:
     """A kernel streams a large array, again and again."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         a = await t.malloc(128 * MIB, "f8")
@@ -409,7 +406,7 @@ async def bound_by_memory(run: Run) -> None:
             await t.launch(scale, a, grid=4096, block=256, iterations=128 * MIB)
         await t.stream_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
@@ -439,7 +436,6 @@ async def entries_of_neighbours(run: Run) -> None:
 @scenario
 async def two_near_ties(run: Run) -> None:
     """The program computes for about as long as its kernel runs, and waits for it."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(10):
@@ -447,7 +443,7 @@ async def two_near_ties(run: Run) -> None:
             await t.stream_synchronize()
             await t.compute(0.9e-3)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 # ---------------------------------------------------------------------- what a sentence has to say more of
@@ -552,7 +548,6 @@ async def mutex_around_target(run: Run) -> None:
 @scenario
 async def graph_of_tiny_kernels(run: Run) -> None:
     """A graph is a chain of 100 kernels that have next to nothing to do."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         stream = await t.stream_create(non_blocking=True)
@@ -564,13 +559,12 @@ async def graph_of_tiny_kernels(run: Run) -> None:
             await t.graph_launch(graph, stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def pinned_in_a_loop(run: Run) -> None:
     """Each step allocates pinned memory for one copy and gives it back."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         there = await t.malloc(MIB, "f8")
@@ -580,13 +574,12 @@ async def pinned_in_a_loop(run: Run) -> None:
             await t.stream_synchronize()
             await t.free_host(host)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def streams_in_a_loop(run: Run) -> None:
     """Four threads make and destroy a stream around each small kernel."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(20):
@@ -595,7 +588,7 @@ async def streams_in_a_loop(run: Run) -> None:
             await t.stream_synchronize(stream)
             await t.stream_destroy(stream)
 
-    await run.parallel(body, 4)
+    await in_cuda_threads(run, 4, body)
 
 
 @scenario(machine="a100-node4")
@@ -621,7 +614,6 @@ async def small_messages(run: Run) -> None:
 @scenario
 async def residual_each_step(run: Run) -> None:
     """A solver copies its residual, one number, to the host after each short kernel."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         a, residual, there = await t.malloc(1000, "f8"), t.array("residual", 1), await t.malloc(1, "f8")
@@ -629,13 +621,12 @@ async def residual_each_step(run: Run) -> None:
             await t.launch(scale, a, grid=8, block=128, iterations=1000)
             await t.memcpy(residual, there)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def copies_behind_kernels(run: Run) -> None:
     """Copies of the next chunk stand in one stream behind the kernel of this one, although they could overlap."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         host, there = await t.host_alloc("chunks", 16 * MIB, "f8"), await t.malloc(16 * MIB, "f8")
@@ -645,13 +636,12 @@ async def copies_behind_kernels(run: Run) -> None:
             await t.launch(think, there, grid=864, block=256, iterations=16 * MIB // 10, stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def ping_pong(run: Run) -> None:
     """Host and kernel write one managed page in turn."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         a = await t.malloc_managed("a", 512, "f8")
@@ -660,7 +650,7 @@ async def ping_pong(run: Run) -> None:
             await t.launch(scale, a, grid=1, block=256, iterations=512)
             await t.device_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
@@ -680,7 +670,6 @@ async def constants_copied_always(run: Run) -> None:
 @scenario
 async def pool_of_threads(run: Run) -> None:
     """Sixteen threads allocate in stream order from one pool all the time."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         stream = await t.stream_create(non_blocking=True)
@@ -688,13 +677,12 @@ async def pool_of_threads(run: Run) -> None:
             await t.free_async(await t.malloc_async(1000, "f8", stream=stream), stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, 16)
+    await in_cuda_threads(run, 16, body)
 
 
 @scenario
 async def free_behind_a_kernel(run: Run) -> None:
     """The host has work of its own, and does it after a free, which waits for the kernel."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         for _ in range(5):
@@ -703,7 +691,7 @@ async def free_behind_a_kernel(run: Run) -> None:
             await t.free(a)
             await t.compute(1e-3)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
@@ -739,7 +727,6 @@ async def chained_tasks(run: Run) -> None:
 @scenario
 async def kernel_over_the_link(run: Run) -> None:
     """A kernel uses pinned memory of the host over the link, again and again."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         a = await t.host_alloc("a", 4 * MIB, "f8")
@@ -747,7 +734,7 @@ async def kernel_over_the_link(run: Run) -> None:
             await t.launch(over, a, grid=4096, block=256, iterations=4 * MIB)
         await t.stream_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario(machine="a100-node4")
@@ -769,7 +756,6 @@ async def peers_through_the_host(run: Run) -> None:
 @scenario
 async def uneven_streams(run: Run) -> None:
     """One of four streams has nearly all the work."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         streams = [await t.stream_create(non_blocking=True) for _ in range(4)]
@@ -777,13 +763,12 @@ async def uneven_streams(run: Run) -> None:
             await t.launch(think, grid=16, block=128, iterations=5000, stream=streams[max(step - 9, 0)])
         await t.device_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario
 async def behind_a_long_kernel(run: Run) -> None:
     """A short kernel in a stream of its own waits until a long one, which fills the device, leaves room."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         stream = await t.stream_create(non_blocking=True)
@@ -792,13 +777,12 @@ async def behind_a_long_kernel(run: Run) -> None:
         await t.launch(think, grid=size, block=1024, iterations=1000 * size, stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, 2)
+    await in_cuda_threads(run, 2, body)
 
 
 @scenario(machine="t4")
 async def does_not_fit(run: Run) -> None:
     """Two managed arrays that do not fit into the device together are used in turn."""
-    run.options = cuda.CUDAOptions(phantom=True)
     run.set("mem.size", "96MiB")
     run.set("mem.reserved", "32MiB")
 
@@ -810,7 +794,7 @@ async def does_not_fit(run: Run) -> None:
             await t.launch(scale, b, grid=4096, block=256, iterations=40 * MIB)
         await t.device_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 @scenario(machine="a100-node4")

@@ -273,8 +273,10 @@ class PinnedRanges:
 
     def remove(self, address: int, *, allocated: bool = False) -> int:
         """Unregister the range of that kind that begins at ``address``; return its bytes, 0 when there is none."""
-        end = None if (address in self._allocated) != allocated else self._ends.pop(address)
-        self._allocated.discard(address if allocated else -1)
+        if (address in self._allocated) != allocated:
+            return 0
+        self._allocated.discard(address)
+        end = self._ends.pop(address)
         return 0 if end is None else end - address
 
 

@@ -109,10 +109,10 @@ class UvmLocks:
 
     async def _wait_for(self, block: ManagedBlock) -> None:
         while block.index in self._taken:
-            await self._freed(block.index).wait()
+            await self._unlocked(block.index).wait()
         self._taken[block.index] = None
 
-    def _freed(self, index: int) -> Signal:
+    def _unlocked(self, index: int) -> Signal:
         """Return the signal that is set when a taken block is unlocked."""
         if (signal := self._taken[index]) is None:
             signal = self._taken[index] = Signal(self._sim, f"block {index:#x}")
@@ -123,10 +123,10 @@ class UvmLocks:
         if (signal := self._taken.pop(block.index)) is not None:
             signal.set()
 
-    async def wait_until_free(self, indices: range) -> None:
+    async def wait_until_unlocked(self, indices: range) -> None:
         """Wait for whoever works on blocks with these indices, including their copies."""
         while (index := next((each for each in self._taken if each in indices), None)) is not None:
-            await self._freed(index).wait()
+            await self._unlocked(index).wait()
 
     def is_taken(self, block: ManagedBlock) -> bool:
         """Tell whether a block is locked."""
@@ -193,7 +193,7 @@ class VaSpace:
         try:
             for member in self.members:
                 size = member.pages.block_size
-                await self.locks.wait_until_free(range(address // size, -(-(address + nbytes) // size)))
+                await self.locks.wait_until_unlocked(range(address // size, -(-(address + nbytes) // size)))
                 member.remove(address, nbytes)
         finally:
             self.locks.release()

@@ -438,7 +438,7 @@ class ManagedKernels:
         In the first window, a load that needs the value of another one waits for its latency, too; later windows load
         while others wait, so that their requests in flight alone limit them (`ManagedSpec.attained`).
         """
-        spec, moved, chain = self.spec, dict[tuple[int, str], list[float]](), dict[int, None]()
+        spec, moved, chain = self.spec, dict[tuple[int, str], list[float]](), set[int]()
         for place, device, read, written in sweep.remote_bytes(self.pages, spec.sector):
             access = sweep.accesses[place]
             for direction, nbytes, places in (("h2d", read, access.reads), ("d2h", written, access.writes)):
@@ -446,7 +446,8 @@ class ManagedKernels:
                 total[0] += nbytes
                 if nbytes and device == HOST:
                     total[1] += nbytes / spec.attained(access.request(places, spec.sector, spec.line), direction)
-                    chain.update({access.level: None} if direction == "h2d" and not sweep.at else {})
+                    if direction == "h2d" and not sweep.at:
+                        chain.add(access.level)
             if access.reads is None and access.writes is None:
                 self.unknown_uses[resident.packet.launch.kernel.name] = None
             if self.access_counters is not None and device == HOST:
@@ -458,8 +459,9 @@ class ManagedKernels:
                 sweep.remote += 1
                 port = self.ports[direction] if device == HOST else self.peer_ports[device, direction]
                 attained = nbytes / least_s if least_s else math.inf
-                first = len(chain) if device == HOST and direction == "h2d" else 0
-                wait = max(first * spec.latency - least_s, max(first - 1, 0) * spec.latency)
+                loads = len(chain) if device == HOST and direction == "h2d" else 0
+                # The last load of the chain waits while its own bytes come; all before it wait for nothing else.
+                wait = max(loads * spec.latency - least_s, max(loads - 1, 0) * spec.latency)
                 port.submit(RemoteAccess(resident.packet.number, nbytes, attained, wait))
 
     def _reached(self, number: int) -> None:
