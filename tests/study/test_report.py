@@ -263,7 +263,7 @@ def test_lines_of_a_cuda_program_are_those_of_its_calls() -> None:
     text = planted.read_text().splitlines()
     run = observe(find_scenario(f"{planted}:pageable_copies"), {}, RunSpec())
     uses = {text[int(use.place.partition(":")[2]) - 1].strip(): use for use in lines_of(run)}
-    copy, faults = uses["await t.memcpy(there, source)"], uses["await run.parallel(body, 1)"]
+    copy, faults = uses["await t.memcpy(there, source)"], uses["await run.parallel(body, threads)"]
     assert copy.directives == {"cuMemcpyHtoDAsync": 6, "cuStreamSynchronize": 6} and copy.bytes == {
         "h2d": 6 * 16 * (1 << 17) * 8
     }
