@@ -21,8 +21,8 @@ Source = Callable[[str], Any]
 def lazy(package: str, *sources: Source) -> tuple[list[str], Callable[[], list[str]], Source]:
     """Return `__all__`, `__dir__` and `__getattr__` of a package whose stub (`__init__.pyi`) says where its names are.
 
-    Type checkers read the stub, too. What it imports under `if TYPE_CHECKING` belongs to no part below the package;
-    `sources` know it when a program runs, such as the entry points of a group (`entry_points`).
+    Type checkers read the stub, too. Names that the stub imports under `if TYPE_CHECKING` are not part of the package
+    itself; `sources` find them while a program runs, such as the entry points of a group (`entry_points`).
     """
     module = sys.modules[package]
     stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def lazy(package: str, *sources: Source) -> tuple[list[str], Callable[[], list[s
 
 
 def entry_points(kind: str, group: str) -> Source:
-    """Return a source of the objects that installed packages offer as entry points of one group."""
+    """Return a source for `lazy`: the objects that installed packages offer as entry points of one group."""
 
     def load(name: str) -> Any:
         from offloadrt.registry import Registry
@@ -73,7 +73,8 @@ def model(name: str) -> ModuleType | None:
 
 
 class ModelFinder:
-    """Finds `import offloadrt.NAME` for each programming model: the module that `from offloadrt import NAME` gives."""
+    """Makes `import offloadrt.NAME` work for each programming model, with the module of `from offloadrt import NAME`.
+    """
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         home, _, asked = name.partition(".")

@@ -28,7 +28,7 @@ _PROJECT = "offloadrt"
 
 
 def regular(path: Path) -> Path:
-    """Return the path of an input unchanged. Raises OSError for a device, pipe or socket, which may never end."""
+    """Return the path of an input unchanged. Raises OSError for a device, pipe or socket: reading it may never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file")
     return path
@@ -42,8 +42,8 @@ class NotInstalled(ValueError):
 class Registry(Generic[T]):
     """The objects of one kind that can be chosen by name, for example all lock policies.
 
-    An entry point of the group names an object of the kind, or a class that is called without arguments. If two have
-    the same name, the project's own is taken.
+    They are found by entry points: each names such an object, or a class that is called without arguments. If two entry
+    points have the same name, the project's own is taken.
     """
 
     kind: str
@@ -58,11 +58,11 @@ class Registry(Generic[T]):
         return sorted(self.points())
 
     def points(self) -> Mapping[str, EntryPoint]:
-        """Return the entry points by name: the project's own, then those of packages."""
+        """Return the entry points by name, those of this package and those of other installed packages."""
         return _groups().get(self.group, {})
 
     def others(self) -> Mapping[str, EntryPoint]:
-        """Return the entry points that other packages add, by name."""
+        """Return the entry points that other installed packages add, by name."""
         return {name: point for name, point in self.points().items() if not _is_own(point)}
 
     def load(self, text: str) -> Any:

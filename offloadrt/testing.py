@@ -121,7 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def offload_options() -> Mapping[str, Any]:
-    """Return options for `offload`, as the mark takes them; override or parametrize it for a whole module."""
+    """Return options for the fixture `offload`, those of `@pytest.mark.offload`; override it for a whole module."""
     return {}
 
 
@@ -129,7 +129,7 @@ def offload_options() -> Mapping[str, Any]:
 def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) -> Run:
     """Make an emulated machine in virtual time for one test.
 
-    The machine is `alex-a100` and the gear `native`, unless the mark says otherwise.
+    The machine is `alex-a100` and the engine `native`, unless `@pytest.mark.offload` says otherwise.
     """
     from offloadrt.machine.injection import EVERYWHERE
     from offloadrt.study.errors import UserError
@@ -214,7 +214,8 @@ def _explorer() -> Any:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Run the test function as the run's first actor, then explore it; raise a single error without its group."""
+    """Run the test as the first actor of the emulated run, then under other schedules if asked (`--offload-explore`).
+    """
     __tracebackhide__ = True
     if not (isinstance(item, pytest.Function) and "offload" in item.funcargs and inspect.iscoroutinefunction(item.obj)):
         return (yield)

@@ -52,7 +52,8 @@ class ManagedCalls(Protocol):
         """Begin to use managed memory, and spawn its actors; called by a running actor."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
-        """Allocate managed memory, independently of the program's other arrays; return its address."""
+        """Allocate managed memory, independently of the program's other arrays; return its address. name: in reports.
+        """
 
     async def free(self, address: int) -> None: ...
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
@@ -94,7 +95,7 @@ class Driver(Protocol):
         """Spawn the actors of the kernel driver and the device. Called by a running actor."""
 
     def share_buffer(self) -> None:
-        """Stage only one copy of pageable memory at a time, where copies need staging; call this before any copy."""
+        """Copy only one piece of pageable memory at a time, through one pinned buffer; call this before any copy."""
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of the driver's locks, by name."""
@@ -103,7 +104,7 @@ class Driver(Protocol):
         """Return the statistics of the driver's own actors, by name."""
 
     def faults(self) -> dict[str, int]:
-        """Return the page faults so far, by kind."""
+        """Return the number of page faults so far, by kind."""
 
     def fault_batches(self) -> Sequence[FaultBatch]:
         """Return the batches in which faults on managed memory were served so far."""
@@ -112,7 +113,7 @@ class Driver(Protocol):
 def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequence[Driver]]:
     """Return the driver libraries of each process on its first ``devices`` devices, by the entry ``driver.api``.
 
-    Each process has its own view of the machine; all processes on one node share the kernel drivers.
+    Each process has its own `Machine` object in ``views``; all processes on one node share the kernel drivers.
     """
     opened: list[Sequence[Driver]] = []
     for _, on_node in itertools.groupby(views, lambda view: view.node):

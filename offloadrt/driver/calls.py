@@ -84,7 +84,7 @@ class DriverError(Exception):
         self.call, self.code, self.detail = call, code, detail
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Replace CUDA's names of the call and the code by those of another library."""
+        """Replace CUDA's names of the call and the error code by those of another library."""
         self.call, self.code = names.get(self.call, self.call), names.get(self.code, self.code)
         self.args = (self.call, self.code, self.detail)
 
@@ -173,7 +173,7 @@ class FailingCalls:
         return self._device in self._injector.failures
 
     def begin(self, call: str, nbytes: int, thread: str, now: float) -> DriverError | None:
-        """Return the error of a call that a fault strikes or whose device is broken; None lets the call proceed.
+        """Return the error of a call that an injected fault or a broken device makes fail; None lets the call proceed.
 
         nbytes: requested size of an allocation; 0 for other calls.
         """
@@ -215,7 +215,7 @@ class CallAccounts:
     def call(self, api: str, queue: int = -1, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        ``cause`` is the directive that makes the call; None stands for the running actor's directive. ``nbytes``:
+        ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
         requested size of an allocation of device memory.
         """
         if cause is None:
@@ -275,7 +275,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """The memory outside the device's blocks that a kernel accesses; it becomes fields of the ``KernelPacket``."""
+    """What a kernel accesses outside the device's own blocks; these become fields of the ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""

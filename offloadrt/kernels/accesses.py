@@ -42,7 +42,7 @@ class Loop:
 
     @property
     def literal_trips(self) -> int | None:
-        """Return the loop's iterations where its bounds are written as numbers; None elsewhere."""
+        """Return the loop's number of iterations if its bounds are written as numbers; None otherwise."""
         start = None if self.start is None else self.start.constant
         stop = None if self.stop is None else self.stop.constant
         return None if start is None or stop is None else len(range(start, stop, self.step))
@@ -71,7 +71,8 @@ class Probability:
     """The ranges that together decide the branch, if ranges do; a launch counts how often all of them hold."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
-        """Compute the probability of the condition; `of_branch` turns a branch's hint into the branch's probability."""
+        """Compute the probability of the condition; `of_branch` gives the probability of one branch from its `expect`.
+        """
         if self.kind == "branch":
             return of_branch(self.hint)
         product = 1.0
@@ -89,7 +90,7 @@ class Probability:
         return plain, not negated
 
     def hints(self) -> Iterable[Hint]:
-        """Yield the hints of the condition's branches."""
+        """Yield what the program says about the condition's branches (`expect`), branch by branch."""
         if self.kind == "branch":
             yield self.hint
         for part in self.parts:
@@ -97,18 +98,19 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Tell whether some branch of the condition is no range and has no hint."""
+        """Tell whether the probability of some branch is a guess: no range of an index, and nothing said by `expect`.
+        """
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Tell whether each branch of the condition is a range."""
+        """Tell whether each branch of the condition tests a range of an index, so that it can be counted exactly."""
         return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
 
     def ranges(self) -> Iterable[Within]:
-        """Yield the ranges among the condition's branches."""
+        """Yield the index ranges that the condition's branches test."""
         yield from self.within
         for part in self.parts:
             yield from part.ranges()
@@ -121,7 +123,7 @@ def negated(holds: Probability) -> Probability:
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if`; or, directly behind a loop in a path, a further bound of that loop's range."""
+    """One side of an `if`; or, in a path directly after a loop, one more bound of that loop's range."""
 
     probability: Probability
     line: int
@@ -154,7 +156,7 @@ def guessed_loop(loop: Loop) -> str:
 
 
 def static_trips(loop: Loop) -> float:
-    """Return how many iterations of a loop a compiler assumes."""
+    """Return the number of iterations that a compiler assumes for a loop: the written one, or a fixed guess."""
     known = loop.literal_trips
     return UNKNOWN_LOOP if known is None else float(known)
 
@@ -165,9 +167,9 @@ def static_probability(hint: Hint) -> float:
 
 
 def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[Loop], bool] | None = None) -> float:
-    """Return how often a block runs in each iteration of the distributed loops, by the rules of a compiler.
+    """Return how often a block runs in each iteration of the loops shared out among teams, as a compiler estimates.
 
-    A block outside of the distributed loops runs once in a launch. `shared` selects loops that do not count.
+    A block outside those (`distributed`) loops runs once in a launch. Loops for which `shared` is true do not count.
     """
     frequency = 1.0
     for part in path:
@@ -216,7 +218,7 @@ class ArrayAccess:
 
     @property
     def guarded(self) -> bool:
-        """Tell whether the access stands under an `if`, or in a loop whose range has further bounds."""
+        """Tell whether the access stands under an `if`, or in a loop whose range has more than one bound at an end."""
         return any(isinstance(part, Branch) for part in self.path)
 
 
@@ -232,7 +234,7 @@ class Work:
 
 @attrs.frozen
 class Reduction:
-    """A scalar, or an element such as ``total[0]``, that the iterations of the distributed loop reduce into."""
+    """A reduction's target: a scalar, or an element such as ``total[0]``, to which all iterations of the loop add."""
 
     operator: str
     target: str
@@ -269,7 +271,7 @@ Frequency = Callable[[ArrayAccess, Callable[[Loop], bool]], float]
 
 
 def same_elements(accesses: Iterable[ArrayAccess]) -> list[list[ArrayAccess]]:
-    """Group accesses to one array such that all accesses of a group visit the same elements."""
+    """Group accesses to one array so that all accesses in a group visit the same elements."""
     groups: list[list[ArrayAccess]] = []
     alike: dict[object, list[list[ArrayAccess]]] = {}
     for access in accesses:
@@ -290,7 +292,7 @@ def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
 
 
 def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[float, float]:
-    """Return how many elements of one array an iteration reads from memory, and how many it writes there."""
+    """Return how many elements of one array an iteration loads from memory, and how many it stores there."""
     read = written = 0.0
     for group in same_elements(accesses):
         moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}

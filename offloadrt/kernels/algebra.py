@@ -148,7 +148,7 @@ FAR = 1 << 100
 
 @attrs.frozen
 class Cut:
-    """Restricts iterations: an index, which has no constant term, must lie between two bounds, both included."""
+    """Restricts iterations to ``low <= index <= high``, where `index` is a polynomial without a constant term."""
 
     index: Polynomial
     low: int
@@ -171,7 +171,10 @@ EVERYWHERE: Share = {(): 1.0}
 
 
 def both(first_share: Share, other: Share) -> Share:
-    """Return the share of iterations in which two conditions hold together, given the share of each."""
+    """Return the share of iterations in which two conditions hold together, given the share of each.
+
+    A share is a sum: it maps sets of cuts (conditions on indices) to weights.
+    """
     total: Share = {}
     for first, weight in first_share.items():
         for second, factor in other.items():
@@ -188,7 +191,7 @@ def neither(share: Share) -> Share:
 
 
 def intersection(first: Cuts, second: Cuts) -> Cuts | None:
-    """Return the cuts that hold where both arguments hold; None when both hold nowhere."""
+    """Return the conditions (cuts) that hold where both arguments hold; None if nothing satisfies both."""
     by_index = {cut.index: cut for cut in first}
     for cut in second:
         earlier = by_index.get(cut.index, cut)
@@ -235,7 +238,7 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or a function with its operands, kept as a symbol because its result is no polynomial."""
+    """An operator or function with its operands; it counts as a symbol where its result is no polynomial."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]
@@ -248,7 +251,7 @@ class SymbolicOperation:
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
-        """Return the smallest and the largest result, None if unknown; `ends_of` returns those of a polynomial."""
+        """Return the smallest and the largest result, None if unknown; `ends_of` gives these two of a polynomial."""
         ends_of_operands = [
             part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands
         ]

@@ -11,15 +11,15 @@ import attrs
 
 
 class KernelError(Exception):
-    """Raised for a kernel that was described or launched in a way that no device accepts; the message names it."""
+    """Raised for a kernel described or launched in a way that no device accepts; the message names the kernel."""
 
 
 class IndexOutOfRange(KernelError, IndexError):
-    """Raised for a launch that certainly leaves an array; the message names kernel, array, range and length."""
+    """Raised for a launch that certainly indexes past an array's ends; says the kernel, array, range and length."""
 
 
 class SourceRefused(KernelError):
-    """Raised for source of a kernel or host function that is not in the readable subset.
+    """Raised for a kernel's or host function's source that uses Python which offloadrt cannot read.
 
     The message is ``FILE:LINE: WHO: what is there; what to write instead``.
     """
@@ -44,9 +44,9 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 
 @attrs.frozen
 class ArrayUse:
-    """Counts a kernel's accesses to one array for each iteration of the distributed loop.
+    """Counts a kernel's accesses to one array for each iteration of the distributed loop (shared out among teams).
 
-    OTM's compiler passes ``laf`` to its runtime, which computes a density from it.
+    The compiler of OTM (Object-level Tiered Memory) passes ``laf`` to its runtime, which computes a density from it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ArrayUse:
 
     @property
     def laf(self) -> float:
-        """Return the local access frequency: the sum of the block frequencies of its accesses (OTM, section 4.1)."""
+        """Return the local access frequency: loads and stores of the array for each iteration (OTM, section 4.1)."""
         return self.reads + self.writes
 
     @property
@@ -78,5 +78,5 @@ class ArrayUse:
         return (self.elements_read + self.elements_written) * self.element_size
 
     def density(self, iterations: float, elements: int) -> float:
-        """Return OTM's density in a launch of an array of `elements` elements: min(LAF × iterations / elements, 1)."""
+        """Return the array's access density in a launch, as OTM defines it: min(LAF × iterations / elements, 1)."""
         return min(1.0, self.laf * iterations / elements) if elements else 0.0

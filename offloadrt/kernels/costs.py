@@ -85,7 +85,7 @@ class ArrayCounts:
 
     @property
     def touched(self) -> float:
-        """Return how many different elements are loaded or stored."""
+        """Return how many different elements of the array the launch loads or stores."""
         return self._touched()[0]
 
     @property
@@ -170,7 +170,10 @@ class Places:
 
 
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
-    """Count the operations, accesses and bytes of a launch. walked: the nest. uses: the nest's uses of its arrays."""
+    """Count the operations, accesses and bytes of one launch. walked: what was found in the loop nest's source.
+
+    uses: how the nest uses each array. counting: counts iterations for the launch's sizes.
+    """
     flops = further = 0.0
     for work in walked.work:
         runs = counting.runs(work.path)
@@ -423,7 +426,7 @@ class KernelAnalysis:
 
     @property
     def loops(self) -> Sequence[Loop]:
-        """Return all loops in source order."""
+        """Return all loops of the kernel in source order."""
         return self.walked.loops
 
     @property
@@ -441,7 +444,7 @@ class KernelAnalysis:
 
     @property
     def bytes(self) -> float:
-        """Return the bytes that an iteration moves between memory and compute units."""
+        """Return the bytes that one iteration of the distributed loop moves between memory and compute units."""
         total = 0.0
         for use in self.arrays:
             total += use.bytes
@@ -449,13 +452,13 @@ class KernelAnalysis:
 
     @functools.cached_property
     def follows_iterations(self) -> bool:
-        """Tell whether all access positions are affine in the distributed loops alone."""
+        """Tell whether every index is affine in the distributed loops and varies with no inner loop."""
         within = {loop.symbol for loop in self.loops if not loop.distributed}
         return not self.without_form and not any(access.loops & within for access in self.accesses)
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Name the branches and loops whose frequency stays a guess at a launch, for lack of an `expect`."""
+        """Describe the branches and loops whose frequency stays a guess at a launch, because no `expect` is given."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(
@@ -464,7 +467,8 @@ class KernelAnalysis:
 
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
-        """Return the lines of branches on index ranges, which a compiler guesses and a launch counts exactly."""
+        """Return the lines of branches that test an index range: a compiler guesses them, a launch counts them exactly.
+        """
         ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 
@@ -481,12 +485,13 @@ class KernelAnalysis:
         raise KeyError(array)
 
     def trip_count(self, *arguments: Any) -> int:
-        """Return the iterations of the distributed loop for these arguments. KernelError as for `at`."""
+        """Return the number of iterations of the distributed loop for these arguments. Raises KernelError like `at`."""
         self.signature.check_index_parameters(arguments)
         return round(self.counting(arguments).runs(self.distributed))
 
     def counting(self, arguments: Sequence[Any]) -> Counting:
-        """Make the `Counting` of a launch with these arguments. Raises KernelError."""
+        """Make the `Counting` of a launch with these arguments. Raises KernelError for arguments that it cannot take.
+        """
         return self.signature.counting(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:

@@ -58,7 +58,10 @@ def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | N
 
 
 def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
-    """Return the smallest and the largest value of a loop's variable, over all values of the outer variables."""
+    """Return the smallest and the largest value of a loop's variable over all iterations of the outer loops.
+
+    None if a bound is not known.
+    """
     if loop.start is None or loop.stop is None:
         return None
     start, stop = loop.start.known(known), loop.stop.known(known)
@@ -188,7 +191,7 @@ Numbers = Mapping[str, int]
 
 @attrs.frozen(eq=False)
 class Counting:
-    """Counts how often the blocks of one kernel run, for given scalars and lengths."""
+    """Counts how often the blocks of one kernel run in a launch with given scalars and array lengths."""
 
     who: str
     numbers: dict[str, int]
@@ -226,7 +229,7 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the share of the iterations of `loops` in which a condition holds."""
+        """Return the share (fraction, by index conditions) of the iterations of `loops` in which a condition holds."""
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]
             parts = [share for share in ranges if share is not None]
@@ -244,7 +247,7 @@ class Counting:
         return neither(product) if probability.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
-        """Return the share of the iterations in which a range holds; None where it is not known.
+        """Return the share of the iterations in which an index lies in a range; None where it is not known.
 
         The share is exact where the index is affine in loops whose bounds are numbers.
         """
@@ -271,7 +274,7 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Tell whether loop bounds and index ranges alone, without data, determine how often a block runs."""
+        """Tell whether loop bounds and index ranges alone, not data, determine how often a block runs in a launch."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
@@ -302,7 +305,7 @@ class Counting:
         return self.runs(path[:end]) / entered if entered else 0.0
 
     def probability(self, hint: Hint, line: int) -> float:
-        """Return the probability of a branch: the value of its hint, or 0.5."""
+        """Return the probability of a branch: what the program says by `expect`, or else 0.5."""
         if hint is None:
             self.assumed.add(guessed_branch(line))
             return BRANCH
@@ -315,7 +318,7 @@ class Counting:
         return self.hinted(loop.trips, "how often a loop runs", math.inf)
 
     def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
-        """Return a hint's number, or the value of the scalar that it names. KernelError unless it is in 0..`most`."""
+        """Return the number given to `expect`, or the value of the scalar it names. KernelError if not in 0..`most`."""
         if not isinstance(hint, str):
             return float(hint)
         value = self.scalars[hint]
@@ -341,7 +344,8 @@ class Counting:
         return True
 
     def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
-        """Count a nest's iterations in which all cuts hold, for given values of the outer variables."""
+        """Count the iterations of nested loops in which all cuts (conditions) hold, given the outer variables' values.
+        """
         if not loops:
             return 1
         loop, *inner = loops
@@ -381,7 +385,8 @@ class Counting:
         return values
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
-        """Return the smallest and the largest value of an index in a block, as numbers (function `extent`)."""
+        """Return the smallest and largest value of an index in a block of the kernel; None if not affine in the loops.
+        """
         key = index, *map(id, path)
         if key not in self._extents:
             ends = extent(index, path, self.numbers)

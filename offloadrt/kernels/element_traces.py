@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements of one array that the lanes (threads) of a launch access, moment by moment."""
+    """The elements of one array that the threads (lanes) of a launch access, step by step of a thread's work."""
 
     array: str
     stores: bool
@@ -99,7 +99,7 @@ class ElementTrace:
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...] | None:
-        """Return the trips of the distributed loops; None if they do not form a rectangle."""
+        """Return the numbers of iterations of the distributed loops, one per loop; None if they form no rectangle."""
         ranges = [self.counting.range_of(loop, self.counting.numbers) for loop in self.analysis.distributed]
         return None if None in ranges else tuple(len(each) for each in ranges if each is not None)
 
@@ -118,7 +118,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether the loops inside a thread carry it further than one grain of memory through some array."""
+        """Tell whether a thread's own loops go through some array further than one grain (`grain` bytes of memory)."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
@@ -132,7 +132,7 @@ class ElementTrace:
     def strides_apart(self) -> bool:
         """Tell whether a step of an inner distributed loop is longer, in an array, than a step of an outer one.
 
-        A transposition and the passes of a transform are of this kind.
+        So it is in a transposition, and in the passes of a Fourier transform.
         """
         return any(
             distances[place] * size >= self.grain and distances[place] > min(distances[:place])
@@ -142,7 +142,8 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Count the neighbouring iterations that stay in one grain of each array, so that one stands for all."""
+        """Return how many neighbouring iterations access the same grain of each array, so that one is traced for all.
+        """
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -173,13 +174,13 @@ class ElementTrace:
 
     @property
     def with_known_indices(self) -> frozenset[str]:
-        """Return the wanted arrays whose indices no array decides, or arrays with numbers that the kernel leaves."""
+        """Return the wanted arrays whose indices are known: no data decide them, or data with values left unchanged."""
         drawn = [each.array for each in self.analysis.accesses if not all(map(self._has_numbers, each.through))]
         return self.wanted.difference(drawn)
 
     @property
     def is_known(self) -> bool:
-        """Tell whether every array that determines a wanted index has values and is not changed by the kernel."""
+        """Tell whether all indices are known: each array that decides one has values, and the kernel keeps them."""
         return self.with_known_indices == self.wanted
 
     @functools.cached_property
@@ -192,7 +193,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, for each loop within a thread with wanted accesses, how many iterations are counted as one."""
+        """Return, for each loop within a thread that accesses wanted arrays, how many iterations are traced as one."""
         strides: dict[str, int] = {}
         for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():
@@ -201,7 +202,7 @@ class ElementTrace:
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
-        """Return, for each loop within a thread, how many of its trips count as one for this access."""
+        """Return, for each loop within a thread, how many of its iterations are traced as one for this access."""
         found: dict[str, int] = {}
         flat = flat_index(access, shape_of(self.counting, access))
         for depth, part in enumerate(access.path):
@@ -222,7 +223,7 @@ class ElementTrace:
         return found
 
     def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
-        """Return what some iterations of the distributed loops access, and how many moments each iteration has."""
+        """Return what some iterations of the distributed loops access, and the number of steps of each iteration."""
         assert self.shape is not None
         frame = _Frame(self, iterations, {})
         distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))
@@ -235,11 +236,11 @@ class ElementTrace:
         return frame.found, moments
 
     def places(self, resident: int, warp: int, sector: int, cache: float) -> Places:
-        """Return how the elements of the wanted arrays lie in sectors.
+        """Return how the elements of the wanted arrays lie in memory sectors of ``sector`` bytes.
 
         A warp gets a sector once for what its threads load at one moment. A sector comes from memory once for all
         resident threads, as far as the L2 cache holds it; an array of at most ``cache`` bytes comes once in a launch.
-        The first, the middle and the last window of resident threads stand for all windows.
+        The first, the middle and the last group of ``resident`` threads stand for all groups.
         """
         assert self.shape is not None
         total = math.prod(self.shape)

@@ -36,7 +36,7 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised when a loop nest accesses an index outside of the mapped part; `args`: the array's position, the index."""
+    """Raised when a loop nest accesses an index outside the mapped part; `args`: the array's position, the index."""
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +59,7 @@ class MappedSection(NDArrayOperatorsMixin):
 
     @property
     def whole(self) -> NDArray[Any]:
-        """Return an array of the whole array's shape and type, for code that needs lengths; it has no contents."""
+        """Return an array without contents that has the whole array's shape and type, for code that needs lengths."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def outside(self, index: object) -> BadAccess:
@@ -430,11 +430,11 @@ def build(
     in_sections: bool = False,
     complex_nodes: Collection[ast.expr] = (),
 ) -> Callable[..., None]:
-    """Build a Python function from the rewritten source; it calls the given functions.
+    """Build a Python function from the source of a loop nest, rewritten such that it calls the given functions.
 
-    complex_nodes: the source's expressions with a complex value. in_sections: the function takes the device's part of
-    each array, and after all arguments, for each array in order, an array of the whole's shape and the first index that
-    the device has.
+    complex_nodes: the source's expressions with a complex value. in_sections: the function takes only the part of each
+    array that the device has; behind all other arguments follow, array by array, an array of the whole's shape and the
+    first index that the device has.
     """
     tree = nest.source.tree
     body = copy.deepcopy(nest.source.body)

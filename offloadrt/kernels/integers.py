@@ -18,9 +18,9 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def check_integers(call: str, values: Iterable[tuple[str, object, int]]) -> None:
-    """Raise ValueError for the first value that is no whole number from its least on.
+    """Raise ValueError for the first value that is not a whole number, or is smaller than its least value.
 
-    values: name, value and least of each argument of the call.
+    values: name, value and least value of each argument of the call.
     """
     for name, value, least in values:
         if not (is_integer(value) and value >= least):

@@ -73,9 +73,9 @@ def _name_of(instance: object) -> str:
 
 @attrs.frozen
 class Kernel:
-    """The body of a target region and its costs per iteration of the distributed loop.
+    """The body of a target region and its costs per iteration of the distributed loop (shared out among teams).
 
-    Called as ``kernel(*args)`` it runs its body on the host, which gives reference results.
+    A call ``kernel(*args)`` runs the body on the host, which gives reference results.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Kernel:
         run_body(self.body, args)
 
     def moved_per_byte(self, sector: int, cache: float) -> float:
-        """Return the bytes that move for each byte of elements.
+        """Return the bytes that move to and from memory for each byte of the elements accessed.
 
         sector: bytes of a memory sector. cache: bytes of the cache (`memory_streams.py`).
         """
@@ -252,7 +252,7 @@ class Launch:
 
     @property
     def accessing_teams(self) -> int:
-        """Return how many teams have iterations that access memory."""
+        """Return how many teams have an iteration that accesses memory (others only compute or do nothing)."""
         return math.ceil(self.teams * self.accessing)
 
     @property
@@ -271,7 +271,7 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return the launch with known element positions, found from the contents of its index arrays (`Places`)."""
+        """Return the launch with the known positions of elements, found from its index arrays' contents (`Places`)."""
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [
@@ -297,9 +297,9 @@ class Launch:
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
-    """Return the kernel with body, costs and arrays from its function's source; unchanged without a loop.
+    """Return the kernel with body, costs and arrays read from `function`; unchanged if it has no loop.
 
-    Raises SourceRefused, and KernelError when the source cannot be read.
+    Raises SourceRefused for a loop that cannot be analysed, and KernelError when the source cannot be read.
     """
     source = written_out(Source.of(function, "kernel"))
     if is_loop_nest(source):
@@ -309,7 +309,7 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
 
 
 def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
-    """Return the kernel with body, costs and arrays from `source`. Raises SourceRefused."""
+    """Return the kernel with body, costs and arrays read from `source`. SourceRefused if they cannot be read."""
     nest = read(source, collapse)
     analysis = KernelAnalysis.of(nest, kernel.name)
     return attrs.evolve(
@@ -412,7 +412,7 @@ def kernel(
 
 
 def run_body(body: Body, values: Sequence[Any]) -> None:
-    """Run the body of a kernel. A TypeError gets a note about arguments that are bytes without an element type."""
+    """Run a kernel's body on the arguments `values`. A TypeError gets a note about arguments without element type."""
     try:
         body(*values)
     except TypeError as error:

@@ -103,7 +103,7 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop of a source without a loop nest that is not short (`_is_short`)."""
+    """Raise SourceRefused for the first loop, unless it is short (`_is_short`), of a source without a loop nest."""
     for statement in source.body:
         for node in ast.walk(statement):
             match node:
@@ -265,7 +265,7 @@ _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 @attrs.frozen(eq=False)
 class LoopNest:
-    """The source of a function, checked to be in the subset of Python that can be analysed."""
+    """The source of a function whose Python offloadrt can analyse: loops, assignments and branches, checked."""
 
     source: Source
     arrays: tuple[str, ...]
@@ -276,7 +276,7 @@ class LoopNest:
 
     @functools.cached_property
     def body(self) -> tuple[Statement, ...]:
-        """Return the loop's statements, which are read once for all passes."""
+        """Return the function's statements, converted once for all analyses."""
         return statements(self.source.body)
 
     @property
@@ -284,7 +284,7 @@ class LoopNest:
         return tuple(parameter.arg for parameter in self.source.parameters)
 
     def function_of(self, call: ast.Call) -> str:
-        """Return the name of the called function: one of `MATH`, or one in this module's docstring."""
+        """Return the name of the called function: one of `MATH`, or a function that this module's docstring lists."""
         return called(self.source, call) or ""
 
     def constant(self, name: str) -> complex | None:
@@ -299,7 +299,7 @@ def read(source: Source, collapse: int = 1) -> LoopNest:
 
 
 def called(source: Source, call: ast.Call) -> str | None:
-    """Return the name of the called function if it is in the subset; None for any other function."""
+    """Return the name of the called function if a kernel's source may call it; None for any other function."""
     function = call.func
     target: object = None
     if isinstance(function, ast.Name):

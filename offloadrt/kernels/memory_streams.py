@@ -49,7 +49,7 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """A set of elements of one array that a launch moves in one order."""
+    """A set of elements of one array that a launch loads from memory, or stores, in one order."""
 
     order: Order
     level: int
@@ -66,7 +66,7 @@ class AccessStream:
 
     @property
     def reach(self) -> Reach:
-        """Return the elements that the accesses touch, with separate runs of loads and of stores."""
+        """Return the elements that the accesses touch, as runs of neighbours: one list of loads, one of stores."""
         return self._reach()
 
 
@@ -125,7 +125,10 @@ def _come_back(counting: Counting, access: ArrayAccess) -> bool:
 
 
 def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
-    """Find the streams of one array with `size` elements; accesses that do not happen have no stream."""
+    """Group the accesses to one array of `size` elements by the order in which they go through the array.
+
+    Accesses that never happen in the launch belong to no group.
+    """
     moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
@@ -212,7 +215,7 @@ def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction of an access's executions that lie near their iteration, by `expect`; 0 without a hint."""
+    """Return the fraction of an access's executions whose element lies near their iteration (`expect`); 0 if unsaid."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
@@ -269,7 +272,7 @@ _WINDOW = 1 << 12
 
 @attrs.frozen(eq=False)
 class Moved:
-    """The elements of one array that a launch loads, or stores, in one order."""
+    """The elements of one array that a launch loads, or those that it stores, in one order of access."""
 
     nbytes: float
     """Bytes of the elements alone, without the rest of their sectors."""
@@ -288,7 +291,7 @@ class Moved:
     """Bytes moved per byte of elements, to the SMs and from memory, if the index arrays have numbers; else None."""
 
     def bytes(self, sector: int, cache: float) -> float:
-        """Return the bytes that move with sectors of `sector` bytes and a cache of `cache` bytes."""
+        """Return the bytes that move to or from memory, for memory sectors of `sector` and a cache of `cache` bytes."""
         if self.known is not None:
             return self.nbytes * self.known[cache > 0.0]
         if not self.pieces:
@@ -301,7 +304,7 @@ class Moved:
 
 @attrs.frozen(eq=False)
 class Moves:
-    """All elements that a launch moves."""
+    """All elements that a launch loads from memory and stores there; gives the bytes moved per byte of elements."""
 
     _find: Callable[[], Sequence[Moved]]
     _known: dict[tuple[int, float], float] = attrs.field(factory=dict, init=False, repr=False)
@@ -311,11 +314,11 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return the moves of a launch with known index arrays; `places` says where their elements lie."""
+        """Return the moves of a launch with known index arrays. places: by array, bytes moved per byte of elements."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:
-        """Return the bytes that move per byte of elements, for sectors of `sector` and a cache of `cache` bytes."""
+        """Return the bytes moved per byte of elements, for memory sectors of `sector` and a cache of `cache` bytes."""
         known = self._known.get((sector, cache))
         if known is None:
             moved = math.fsum(part.bytes(sector, cache) for part in self._moved)
@@ -327,7 +330,7 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Find the elements of one array, which has `array` bytes, that the accesses move."""
+    """Find what the accesses to one array load from memory and store there. array: the array's size in bytes."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
@@ -414,7 +417,7 @@ SECTOR = 32
 
 @attrs.frozen
 class Waits:
-    """Counts a kernel's loads from memory, and how often a thread must wait for some of them."""
+    """Counts a kernel's loads from memory, and how often a thread must wait until some of them have come."""
 
     loads: float
     waits: float
@@ -425,12 +428,12 @@ class Waits:
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:
-        """Return the bytes that move for each load out of `nbytes` in all; the size of an element without loads."""
+        """Return the bytes that move for each load, `nbytes` in all; the size of an element if there are no loads."""
         return nbytes / self.loads if self.loads and nbytes else ELEMENT
 
 
 def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: Frequency) -> Waits:
-    """Count the loads of a kernel's accesses, and the number of times that a thread waits for some.
+    """Count the loads of a kernel's accesses, and how often a thread must wait until some of them have come.
 
     sizes: bytes of each array's elements. frequency: how often an access runs (`Frequency`).
     """

@@ -27,7 +27,7 @@ _NONE: frozenset[str] = frozenset()
 
 @attrs.frozen
 class Kind:
-    """The kind of a number: complex; else float (bool) if one of the arguments `floating` (`truth`) is; else whole."""
+    """The kind of a number: complex; or float if an argument in `floating` is one, bool by `truth`; else whole."""
 
     floating: frozenset[str] = _NONE
     truth: frozenset[str] = _NONE
@@ -39,17 +39,18 @@ class Kind:
 
     @property
     def as_number(self) -> Kind:
-        """Return the kind as an operand of arithmetic, which takes a truth value as 0 or 1."""
+        """Return the kind that arithmetic sees: a truth value counts as the whole number 0 or 1."""
         return attrs.evolve(self, truth=_NONE)
 
     @classmethod
     def given_by(cls, parameter: str, is_complex: bool) -> Kind:
-        """Return the kind of a parameter or its elements: complex if annotated so, else the argument decides."""
+        """Return the kind of a parameter or its elements: complex if annotated so, else that of the launch's argument.
+        """
         return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
 
     @classmethod
     def of(cls, number: object) -> Kind:
-        """Return the kind of a number in the source or of a global number."""
+        """Return the kind (whole, float, complex, bool) of a number in the source or of a global number."""
         by_type = {bool: TRUTH, float: FLOAT, complex: COMPLEX}
         return by_type.get(type(number), WHOLE)
 
@@ -58,7 +59,7 @@ WHOLE, FLOAT, TRUTH, COMPLEX = Kind(), Kind(floating=_FORM), Kind(truth=_FORM), 
 
 
 def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
-    """Return the kind of the result of a binary operator."""
+    """Return the kind (whole, float, complex, bool) of a binary operator's result."""
     if left.is_complex or right.is_complex:
         return COMPLEX
     if isinstance(op, ast.Div):
@@ -69,7 +70,7 @@ def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
 
 
 def returned(function: str, operands: Kind) -> Kind:
-    """Return the kind of a function's result; `operands` is the combined kind of its operands."""
+    """Return the kind (whole, float, complex) of what a function returns; `operands`: its operands' joint kind."""
     if function in ("min", "max"):
         return operands
     if function == "abs":
@@ -83,7 +84,7 @@ def returned(function: str, operands: Kind) -> Kind:
 
 @attrs.frozen
 class IndexParameter:
-    """A parameter on which a bound or an index depends."""
+    """A kernel's parameter on whose value a loop bound or an array index depends."""
 
     name: str
     position: int
@@ -96,7 +97,7 @@ class IndexParameter:
 
 @attrs.define
 class WholeNumbers:
-    """Collects the parameters on which bounds and indices depend, and refuses fractional forms."""
+    """Collects the parameters that bounds and indices depend on; refuses source that makes these fractions."""
 
     nest: LoopNest
     floats: dict[str, ast.expr] = attrs.field(factory=dict)
@@ -104,7 +105,8 @@ class WholeNumbers:
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
-        """Check a bound or an index, which stands in the range or the element `around`. Raises SourceRefused."""
+        """Check that a bound or an index is a whole number. Raises SourceRefused, which shows the expression `around`.
+        """
         if _BY_FORM in kind.floating or kind.is_complex:
             match node:
                 case ast.BinOp(left=left, op=ast.Div(), right=right) if not kind.is_complex:

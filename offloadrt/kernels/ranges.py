@@ -39,7 +39,7 @@ from offloadrt.kernels.counting import Counting
 
 @attrs.frozen
 class Outside:
-    """Describes an access that leaves its array; the index certainly covers ``low`` to ``high``."""
+    """Describes an access past the ends of its array: the index certainly takes the values ``low`` to ``high``."""
 
     array: str
     position: int
@@ -52,7 +52,7 @@ class Outside:
     length: int
 
     def error(self, kernel: str, file: str, argument: Any) -> IndexOutOfRange:
-        """Return the error that a launch with this argument raises."""
+        """Return the error that a launch raises whose array `argument` is accessed past its ends."""
         where = f" of dimension {self.dimension + 1}" if len(argument.shape) > 1 else ""
         name = getattr(argument, "name", self.array)
         called = "" if name == self.array else f" (parameter {self.array})"
@@ -65,7 +65,7 @@ class Outside:
 def outside(
     counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """Return the first of these accesses to one array that certainly leaves the array; None if none does.
+    """Return the first of these accesses to one array whose index certainly lies past the array's ends; or None.
 
     Negative indices down to -length count from the end.
     """
@@ -126,7 +126,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Return boxes that contain every element that an access may touch; None when data decide an index."""
+    """Return boxes (index ranges by dimension) with every element that an access may touch; None if data decide."""
     reached = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)
@@ -143,7 +143,7 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """Return alternative cuts; a block runs where one of the alternatives holds."""
+    """Return the alternatives of a block's condition, as sets of cuts; the block runs where one of them holds."""
     ways: list[Cuts] = [()]
     for part in path:
         if isinstance(part, Branch):
@@ -185,7 +185,7 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
 
 
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
-    """Return the smallest and the largest value of each loop's variable; None when no iteration is left."""
+    """Return each loop variable's smallest and largest value where all cuts hold; None where they hold nowhere."""
     ends_by_loop: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
         ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
@@ -202,7 +202,7 @@ def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int
 
 
 def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
-    """Return the cuts on the outer loops that follow from some cuts, all other variables being within their `ends`."""
+    """Return the conditions (cuts) on the outer loops that follow from `cuts` if other variables keep to `ends`."""
     kept = {loop.symbol for loop in loops}
     kept_cuts: list[Cut] = []
     for cut in cuts:
@@ -265,14 +265,15 @@ MOST_RUNS = 1 << 20
 
 @attrs.frozen(eq=False)
 class Runs:
-    """Runs of contiguous elements: the element at which each run starts, and the length that all runs have."""
+    """Stretches of neighbouring elements: the element at which each one starts, and the length that all have."""
 
     starts: Whole
     length: int
 
 
 def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
-    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None for too many runs."""
+    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None if they need too many runs.
+    """
     starts, length = np.array([offset], np.int64), 1
     for step, count in sorted((abs(step), count) for step, count in steps):
         if step <= length:
@@ -292,7 +293,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` runs of the values of `runs`: the first iterations of the loops with the longest steps."""
+    """Return at most `most` runs of the values that `runs` gives, those of the first steps of the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -308,12 +309,12 @@ def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs
 
 
 def union(several: list[Runs]) -> int:
-    """Count the different elements in the union of several sets of runs."""
+    """Count the different elements in several sets of runs together."""
     return covered(*ends(several)) if several else 0
 
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
-    """Return the first element of each run, and the element after the last one of each run."""
+    """Return the first element of each run, and the element behind the last one of each run."""
     starts = np.concatenate([run.starts for run in several])
     return starts, np.concatenate([run.starts + run.length for run in several])
 
@@ -331,7 +332,7 @@ Shape = Sequence[int] | None
 
 
 def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
-    """Return the array's shape, when it is known and has as many dimensions as the index."""
+    """Return the array's shape if it is known and has as many dimensions as the access has indices; else None."""
     names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
     if names[-1] in counting.numbers or any(name not in counting.numbers for name in names[:-1]):
         return None
@@ -339,7 +340,7 @@ def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
 
 
 def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
-    """Return the index over the elements in C order; None when the index has no polynomial."""
+    """Return the access's position in the array in C order; None if it is not affine in the loops."""
     if len(access.index) > 1 and (shape is None or len(shape) != len(access.index)):
         return None
     flat = Polynomial.number(0)
@@ -359,7 +360,7 @@ def range_around(
     size: int | None,
     kind: Literal["read", "write"],
 ) -> tuple[int, int] | None:
-    """Return the range around all loads or all stores; the whole array if the range of one access is not known."""
+    """Return the first and last element that all loads (or stores) may touch; the whole array if one is unknown."""
     indices = [
         (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
         for access in accesses
@@ -421,10 +422,11 @@ def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
 def steps_of(
     counting: Counting, access: ArrayAccess, shape: Shape, *, around: bool = False
 ) -> tuple[int, list[tuple[int, int]]] | None:
-    """Return an affine index over a rectangle of loops: its first value, and (step, count) for each loop.
+    """Return an affine index as its first value and (step, count) for each loop around the access; None if not so.
 
-    A range of the same length for each value of the outer variables is a rectangle, too: the outer loops then step by
-    its beginning as well. `around`: take other loops over all values that their variable ever has.
+    The loops must form a rectangle. A range with the same length for each value of the outer variables does as well:
+    the
+    outer loops then step by its beginning, too. `around`: let another loop run over all values its variable ever has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)
@@ -451,7 +453,7 @@ def steps_of(
 
 @attrs.frozen
 class ElementRuns:
-    """Runs of contiguous elements."""
+    """Stretches of neighbouring elements, all of one length, that a launch touches."""
 
     count: float
     run: float
@@ -494,7 +496,7 @@ class _Stretch:
 def reached_ranges(
     counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
-    """Return ranges that contain all elements that accesses to one array may touch; None when data decide."""
+    """Return ranges that contain all elements that the accesses may touch; None if data in arrays decide that."""
     pieces: list[Range] = []
     for access in accesses:
         shape = shape_of(counting, access)
@@ -531,7 +533,7 @@ def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
 def even_places(
     counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
-    """Return the runs of affine accesses that follow the iterations; None when the runs are not known.
+    """Return the runs of elements that affine accesses touch in step with the iterations; None if not known.
 
     Runs that touch one another are one run. Accesses that walk the same elements under the same conditions count
     once.

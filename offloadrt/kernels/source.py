@@ -65,7 +65,8 @@ class Source:
         return source
 
     def rewritten(self, text: str, how: str) -> Source:
-        """Return this source with the function `text`. how: what was done to it, such as "split", for messages."""
+        """Return this source with its function replaced by `text`. how: what was done, such as "split", for messages.
+        """
         (tree,) = ast.parse(text).body
         assert isinstance(tree, ast.FunctionDef)
         return attrs.evolve(self, who=f"{how} {self.who}", file=f"{self.file} ({how})", tree=tree)
@@ -120,7 +121,7 @@ def is_loop_nest(source: Source) -> bool:
 
 
 def range_of(node: ast.expr) -> ast.Call | None:
-    """Return the call of `range` that a loop runs over, also inside of `expect`; None for another loop."""
+    """Return the call of `range` that a loop goes through, also inside `expect`; None for any other loop."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
         name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
         if name == "range":
@@ -193,7 +194,7 @@ class Assignment:
 
     @property
     def scalar(self) -> str | None:
-        """Return the scalar's name; None where the target is an element."""
+        """Return the name of the scalar assigned to; None where an array's element is assigned to."""
         return self.target.id if isinstance(self.target, ast.Name) else None
 
 
@@ -240,7 +241,7 @@ Statement = Assignment | Conditional | RangeLoop
 
 
 def statements(body: Iterable[ast.stmt]) -> tuple[Statement, ...]:
-    """Convert syntax nodes to statements; skip `pass` and statements outside of the subset."""
+    """Convert syntax nodes to statements; skip `pass` and statements that a kernel's source cannot have."""
     nodes = [_statement(node) for node in body]
     return tuple(node for node in nodes if node is not None)
 

@@ -72,7 +72,7 @@ _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
 @attrs.frozen
 class Value:
-    """Collects what the source says about a number in a kernel."""
+    """Collects what a kernel's source says about one number: its formula, its kind, what it depends on."""
 
     polynomial: Polynomial | None = None
     """Polynomial over loop variables, scalars and lengths; None when the number has none."""
@@ -94,7 +94,7 @@ class Value:
         return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
-        """Return a number that is computed from this and others and has no polynomial."""
+        """Return a number that is computed from this one and `others` in a way that no polynomial describes."""
         loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
@@ -103,7 +103,7 @@ class Value:
         return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
-        """Return the number that a condition selects from this and another number."""
+        """Return the number that is this one or `other`, as a condition decides."""
         kind = self.kind | other.kind
         if self == other:
             return attrs.evolve(self, kind=kind)
@@ -113,7 +113,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return the result of a binary operator."""
+    """Return what the result of a binary operator is, from what its operands are."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:
@@ -149,7 +149,7 @@ def _shift_of(value: Value) -> int | None:
 
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
-    """Return `combined` with its operation or constant value; unchanged if an operand depends on data."""
+    """Return `combined` with the operation `name` or its constant value; unchanged if an operand depends on data."""
     parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
@@ -236,7 +236,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """Evaluates the expressions of a nest at the current statement; the walk moves it from statement to statement."""
+    """Evaluates the expressions of a nest at the current statement; the walk through the source moves it on."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest
@@ -267,7 +267,7 @@ class Evaluation:
         return Kind.given_by(name, name in self.complex_parameters)
 
     def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
-        """Return the probability that an expression is true, and the values it depends on."""
+        """Return the probability that an expression is true, and the numbers that it depends on."""
         match node:
             case ast.Call() if self.nest.function_of(node) == "expect":
                 _, value = self.condition(node.args[0], path)
@@ -394,7 +394,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Replace an operation on scalars and lengths by a symbol of polynomials, because a launch knows its value."""
+        """Treat an operation on scalars and lengths as one symbol of polynomials, because a launch knows its value."""
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
             return value
@@ -403,7 +403,7 @@ class Evaluation:
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
 
     def further(self, function: str) -> int:
-        """Return the operations of a function in addition to the one flop that it counts as (`_FURTHER`)."""
+        """Return the operations of a function beyond the one flop that each call counts as (`_FURTHER`)."""
         return _FURTHER.get(function, 0) // (2 if self.single else 1)
 
     def count(self, operations: int, path: Path, further: int = 0) -> None:
@@ -431,7 +431,7 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """Return the value of a function for its operands; the caller sets the value's kind."""
+        """Return what is known of a function's result for its operands; the caller sets the result's kind."""
         if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
         if name in ("min", "max", "abs"):
@@ -494,10 +494,10 @@ _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
 
 
 def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
-    """Return the ranges that together express a comparison or a chain of comparisons.
+    """Return the index ranges that together express a comparison or a chain of comparisons.
 
-    Each range is one of whole numbers with a form over loop variables, scalars and lengths. The result is empty when
-    some part of the comparison is no range.
+    Each range is one of whole numbers that are polynomials in loop variables, scalars and lengths. The result is empty
+    when some part of the comparison is no range.
     """
     ranges = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
     known = tuple(within for within in ranges if within is not None)
@@ -505,7 +505,7 @@ def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
-    """Return the range ``low <= data % among <= high``; empty where its bounds are not known."""
+    """Return the range ``low <= data % among <= high``; empty where the bounds `low` and `high` are not known."""
     if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
         return ()
     return (Within(low.polynomial, None, high.polynomial, among),)
@@ -529,9 +529,9 @@ def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
 
 
 def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
-    """Walk a nest: find its accesses, operations, loops and reductions, and the parameters of bounds and indices.
+    """Go through a nest's source: find its accesses, operations, loops and reductions, and its index parameters.
 
-    Raises SourceRefused for a bound or an index whose form shows that it is no whole number.
+    An index parameter decides a bound or an index. Raises SourceRefused for one that can only be a fraction.
     """
     walker = _Walker(nest)
     walker.block(nest.body, ())

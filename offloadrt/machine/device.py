@@ -40,7 +40,7 @@ from offloadrt.trace import Trace
 
 
 def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
-    """Return the specs of the copy engines, one for each direction; p2p only where devices reach one another.
+    """Return the specs of the copy engines, one for each direction; "p2p" only if devices are linked to each other.
 
     Engines for peers are among ``gpu.copy_engines`` as long as an engine remains for copies within the device. Further
     ones are added, as NVIDIA's driver adds engines for the links that it finds.
@@ -75,18 +75,12 @@ def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
 
 
 def page_size(spec: MachineSpec) -> int:
-    """Return the bytes of a page; with ``page.thp`` pages are huge.
-
-    Raises ProfileError when the profile lacks an entry.
-    """
+    """Return a page's size in bytes, a huge page's with ``page.thp``. ProfileError if the profile lacks an entry."""
     return int(spec.value("page.size_thp" if spec.flag("page.thp") else "page.size"))
 
 
 def fault_spec(spec: MachineSpec) -> FaultSpec:
-    """Return the parameters of kernels' page faults.
-
-    Raises ProfileError when the range of a service is no multiple of a page.
-    """
+    """Return the parameters of kernels' page faults. ProfileError if `fault.range` is no multiple of a page."""
     fault, size = spec.read(FaultSpec), page_size(spec)
     if fault.range % size:
         raise ProfileError(spec.path, "fault.range", f"is {fault.range} bytes, no multiple of a page of {size} bytes")
@@ -128,7 +122,8 @@ class Device(ABC):
     """One accelerator; its two kinds (`DiscreteGpu`, `Apu`) differ in how they move data and pass commands on.
 
     Its actors are spawned when the first stream is opened, within a run.  Several ``processes`` share a device as
-    ``compute/sharing.py`` says; each has a view of it (``of_process``), with blocks and queues of its own.
+    ``compute/sharing.py`` says; each process uses an object of its own (``of_process``), with its own blocks and
+    queues.
     """
 
     shares_memory: ClassVar[bool]
@@ -170,7 +165,7 @@ class Device(ABC):
         self._born = sim.now
 
     def of_process(self, number: int, host_memory: HostMemory) -> Self:
-        """Return the view that process ``number`` has of the device; it counts the processes that share the device.
+        """Return the object by which process ``number`` uses the device; the device counts its processes.
 
         ``host_memory`` is the process's host memory.
         """
@@ -193,7 +188,7 @@ class Device(ABC):
 
     @property
     def managed(self) -> ManagedKernels | None:
-        """Return the managed memory of the device's kernels; None unless it is in use (`DiscreteGpu.manage`)."""
+        """Return what runs kernels on managed memory; None before managed memory is in use (`DiscreteGpu.manage`)."""
         return self.compute.managed
 
     @property
@@ -202,7 +197,7 @@ class Device(ABC):
         return {} if self.managed is None else self.managed.pages.usage
 
     def inject(self, injector: Injector) -> None:
-        """Let faults strike the device's parts, including parts made later; call this before a run."""
+        """Let injected faults strike the device's parts, also parts made later; call this before a run."""
         self._shared.injector = self.compute.injector = injector
         for mover in self._movers():
             mover.injector = injector
@@ -243,7 +238,7 @@ class Device(ABC):
         return parts
 
     def fault_statistics(self) -> FaultStatistics:
-        """Return the page faults of the device's kernels in host memory; all 0 on a discrete device."""
+        """Return statistics of kernels' page faults in host memory; all 0 on a discrete device, which has none."""
         return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0, 0.0)
 
     def add_moved(self, direction: str, nbytes: int) -> None:
@@ -306,11 +301,9 @@ class DiscreteGpu(Device):
         return list(self.engines.values())
 
     def manage(self, migrations: Mailbox) -> ManagedKernels:
-        """Begin to use managed memory: kernels fault and reach host memory; prefetches go to ``migrations``.
+        """Begin to use managed memory: kernels may fault and reach host memory; prefetches go to ``migrations``.
 
-        Call it once.
-
-        Raises ProfileError when the profile lacks an entry.
+        Call it once. Raises ProfileError when the profile lacks an entry.
         """
         _check_pages(self._spec)
         spec = self._spec.read(ManagedSpec)
@@ -339,7 +332,7 @@ class DiscreteGpu(Device):
         return f"device {self.index} at {self.sim.now:.9g} s" + (f", in {actor.name!r}" if actor is not None else "")
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
-        """Let kernels reach managed memory on another device; ``h2d`` is the link from that device, ``d2h`` to it.
+        """Let kernels reach managed memory on the device ``peer``; links "h2d" come from it, links "d2h" lead to it.
 
         ``part``: the largest fraction of a link's bandwidth that one kernel attains.
         """
@@ -370,7 +363,7 @@ class DiscreteGpu(Device):
 
 
 class Apu(Device):
-    """CPU and GPU on one memory, as in an MI300A: DMA ``rings`` and ``hsa_queues``.
+    """CPU and GPU with one common memory, as in an MI300A: DMA ``rings`` and ``hsa_queues``.
 
     ``pages`` is the GPU's page table for the memory that it shares with the host; ``faults`` handles kernels that find
     a page missing in that table.
@@ -420,7 +413,7 @@ class Apu(Device):
         self.faults.mapped[number] = host_memory.mapped
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream without a priority, which holds no HSA queue yet; called by a running actor."""
+        """Make a stream; it has no priority, and no HSA queue until it is used. Called by a running actor."""
         self.start()
         return self.hsa_queues.open_stream()
 
@@ -428,7 +421,7 @@ class Apu(Device):
         return self.rings
 
     def inject(self, injector: Injector) -> None:
-        """Let faults strike the device's parts, including parts made later; call this before a run."""
+        """Let injected faults strike the device's parts, also parts made later; call this before a run."""
         super().inject(injector)
         self.faults.injector = injector
 

@@ -52,7 +52,7 @@ class CoreStatistics:
 
 
 class Cores:
-    """The host's ``count`` equal cores. A thread that waits for anything else gives its core up.
+    """The host's ``count`` equal cores. A thread that waits for anything but a core gives its core up.
 
     A pinned thread (``pin``) has one core and takes turns with other threads that are pinned there. Other threads leave
     that core alone, as an operating system does while other cores are idle. With ``uncontended`` every thread has a
@@ -129,7 +129,7 @@ class Cores:
             dt -= self._slice
 
     def pin(self, actor: Actor, core: int, time_slice: float) -> None:
-        """Pin a thread to one core, whose threads take turns after ``time_slice`` seconds each.
+        """Pin a thread to one core, whose threads take turns after ``time_slice`` virtual seconds each.
 
         Raises ValueError for a core that does not exist.
         """
@@ -167,7 +167,7 @@ class Cores:
             yield from me.interrupted()
 
     def give_back(self) -> None:
-        """Give the core up; the thread that has waited longest gets it."""
+        """Give the calling thread's core up; the thread that has waited longest gets it."""
         self.ended(self._sim.current)
 
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
@@ -224,7 +224,7 @@ class Cores:
             successor.waits_for = None
 
     def forget(self, actor: Actor) -> None:
-        """Remove ``actor``, which is cancelled, from the queue."""
+        """Remove a cancelled ``actor`` from the queue of those that wait for a core."""
         self._waiters = deque(waiter for waiter in self._waiters if waiter[0] is not actor)
         self._wait_s += self._sim.now - actor.waits_since
         actor.waits_for = None
@@ -243,7 +243,7 @@ class Cores:
 # ---------------------------------------------------------------------- arrays by their addresses
 # The program's arrays by their host addresses, for a device that follows pointers into host memory.
 class HostArrayLike(Protocol):
-    """A named piece of host memory; ``bytes`` is None for a phantom, which has no data."""
+    """A named array in host memory; ``bytes`` is None for a phantom, which has a size but no data."""
 
     name: str
     address: int
@@ -266,7 +266,7 @@ class HostContents:
         self._arrays: AddressMap[HostArrayLike] = AddressMap()
 
     def add(self, array: HostArrayLike) -> None:
-        """Record that an array lies at its address from now on; an array of no bytes lies nowhere."""
+        """Record that an array lies at its address from now on; an array of 0 bytes is not recorded."""
         if array.nbytes:
             self._arrays[array.address] = array
 
@@ -283,7 +283,7 @@ class HostContents:
         return array if address < begin + array.nbytes else None
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes [address, address + nbytes), writable.
+        """Return the bytes [address, address + nbytes) as a writable NumPy view.
 
         Raises InvalidDeviceAddress unless they lie in one array that is no phantom.
         """
@@ -363,7 +363,7 @@ class _Copied:
 
 
 class HostMemory:
-    """Hands out addresses in heap, stack and globals, copies within the host, and populates pages.
+    """The host's memory: gives out addresses in heap, stack and globals, makes copies, and gives pages on first touch.
 
     A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together run at most at ``bandwidth_all``.
     ``pages`` is the CPU's page table: the pages that the operating system has given to the program on first touch.
@@ -441,10 +441,7 @@ class HostMemory:
         return address
 
     def release(self, address: int) -> None:
-        """Free a block.
-
-        Raises KeyError when none begins there.
-        """
+        """Free a block. Raises KeyError when no block begins at ``address``."""
         key = self._sizes.pop(address)
         self._free.setdefault(key, []).append(address)
 
@@ -566,7 +563,7 @@ class HostWorkersSpec:
     """Whether each algorithm has all cores for itself (an ablation)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
-        """Return how many cores an algorithm can use: at most one for each iteration, and 1 if not ``parallel``."""
+        """Return how many cores an algorithm can use: at most one for each iteration; only one if not ``parallel``."""
         return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
 
 

@@ -32,7 +32,7 @@ EVERYWHERE: Final = "everywhere"
 
 
 class ThreadDied(BaseException):
-    """A host thread died at a fault ``thread:NUMBER@TIME``.
+    """Raised in a host thread that the injected fault ``thread:NUMBER@TIME`` ends.
 
     It is a BaseException, so that no ``except Exception`` of the program catches it: it unwinds the thread as a
     cancellation does, and the run ends.
@@ -41,7 +41,7 @@ class ThreadDied(BaseException):
 
 @attrs.frozen
 class InjectedFault:
-    """One injected fault; ``text`` is how the user wrote it."""
+    """One fault to inject into a run; ``text`` is how the user wrote it."""
 
     kind: FaultKind
     name: str = ""
@@ -59,11 +59,11 @@ class InjectedFault:
     text: str = ""
 
     def concerns(self, kind: FaultKind, name: str, now: float) -> bool:
-        """Tell whether this fault counts events of this kind and name at this time."""
+        """Tell whether this fault counts an event of this kind and name at virtual time ``now`` (seconds)."""
         return kind == self.kind and now >= self.since and self.name in ("", name)
 
     def strikes(self, count: int) -> bool:
-        """Tell whether the fault strikes the ``count``-th event that it counts."""
+        """Tell whether the fault affects the ``count``-th event of those that it counts."""
         return count >= self.number if self.onwards else count == self.number
 
 
@@ -72,13 +72,13 @@ _RANDOM_KINDS: Final = ("call", "kernel", "page_fault", "doorbell", "interrupt",
 
 @attrs.frozen
 class RandomFaults:
-    """Strikes each event with probability ``rate``; only the seed and the event's number decide."""
+    """Makes each event fail with probability ``rate``; only the seed and the event's number decide."""
 
     seed: int
     rate: float
 
     def strike(self, kind: FaultKind, name: str, number: int) -> InjectedFault | None:
-        """Return a fault for the event of this kind and number, or None if the event is not struck."""
+        """Return the fault that affects the event of this kind and number, or None if none does."""
         if kind not in _RANDOM_KINDS or random.Random(f"{self.seed} {kind} {number}").random() >= self.rate:
             return None
         written = f"{kind}:{name}:{number}" if kind == "stuck" else f"{kind}:{number}"
@@ -98,7 +98,7 @@ class FaultPlan:
 
 @attrs.frozen
 class DeviceFailure:
-    """Says why a device does no more work for the process that used it."""
+    """Says why a device does no more work for the process that used it: the fault, its text and error code."""
 
     kind: FaultKind
     """The kind: kernel, page_fault, device, or call, for a call that returned a sticky error."""
@@ -129,7 +129,7 @@ class Injector:
         """The faults that have struck nothing, in the user's wording and order, as keys."""
 
     def arm(self) -> None:
-        """Set the alarms of the faults that have a time and no event. Call this once, before the run goes on."""
+        """Set the timers of the faults that have a time but no event. Call this once, before the run goes on."""
         for fault in self.plan.faults:
             if fault.kind == "thread":
                 FaultAlarm(self._sim, fault.since, partial(self._kill, fault))
@@ -137,7 +137,7 @@ class Injector:
                 FaultAlarm(self._sim, fault.since, partial(self._lose, fault))
 
     def strike(self, kind: FaultKind, name: str, where: str) -> InjectedFault | None:
-        """Count an event; return the fault that strikes it, or None. ``where`` names the struck part in reports."""
+        """Count an event; return the fault that affects it, or None. ``where`` names the affected part in reports."""
         self._events[kind] += 1
         if kind == "call":
             self.calls.append(name)
@@ -158,19 +158,19 @@ class Injector:
         self.failures.setdefault(device, failure)
 
     def kernel_ends(self, device: int, kernel: str) -> bool:
-        """Tell whether a kernel ends with its results; a fault ends it without results and breaks the device."""
+        """Tell whether a kernel completes; an injected fault ends it without results and breaks the device."""
         if self.strike("kernel", kernel, f"kernel {kernel!r} on device {device} fails"):
             self.fail(device, DeviceFailure("kernel", f"kernel {kernel!r} failed at {self._sim.now:.9f} s"))
         return device not in self.failures
 
     def page_fault(self, device: int, kernel: int) -> None:
-        """Count a page fault that a handler serves; an injected fault breaks the device instead."""
+        """Count a page fault to be served; an injected fault breaks the device instead. kernel: its number."""
         if self.strike("page_fault", "", f"nobody can serve a page fault of kernel {kernel} on device {device}"):
             why = f"nobody could serve a page fault of kernel {kernel} at {self._sim.now:.9f} s"
             self.fail(device, DeviceFailure("page_fault", why))
 
     async def transfer(self, direction: str, engine: str) -> float:
-        """Return the factor by which a beginning transfer takes longer; never return for a transfer that gets stuck."""
+        """Return how many times longer a transfer takes; never return for a transfer that gets stuck."""
         if self.strike("stuck", direction, f"{engine} is stuck"):
             await Signal(self._sim, f"{engine}, which is stuck").wait()
         fault = self.strike("slow", direction, f"{engine} is slow")
@@ -212,7 +212,7 @@ def _is_called(actor: Actor, name: str) -> bool:
 
 
 class FaultAlarm:
-    """A timer without an actor: calls ``action`` at a virtual time, again at that time until it returns True.
+    """A timer without an actor: calls ``action`` at a virtual time, and again at that time until it returns True.
 
     It gives up after 1000 calls, because a thread that is always about to be resumed would stop virtual time.
     """

@@ -47,7 +47,7 @@ _PLACES: Final[dict[tuple[int, int], tuple[int, ...]]] = {
 
 
 class ImpossibleSplit(ProfileError):
-    """Raised for MIG instances that do not fit on the GPU together, or for a profile that the GPU does not have."""
+    """Raised for MIG instances that do not fit on the GPU together, or an instance profile that it does not have."""
 
 
 @attrs.frozen
@@ -123,9 +123,10 @@ class Machine:
 
     ``devices`` is the number of accelerators in use. ``fill`` is the value of each byte of device memory that nobody
     has written. ``peers`` holds the links between discrete devices; None on an APU. ``processes`` share the machine,
-    each with its own view (``of_process``): an address space and contexts on the same cores, memories and devices.
-    ``injector`` injects faults; None in a run without. ``beside`` is the previous node of a cluster: the numbers of
-    processes, devices, copies and kernels continue from there.
+    each through an object of its own (``of_process``): an address space and contexts on the same cores, memories and
+    devices. ``injector`` injects faults; None in a run without. ``beside`` is the previous node of a cluster: the
+    numbers
+    of processes, devices, copies and kernels continue from there.
 
     Raises ProfileError when the profile lacks an entry, or has fewer devices.
     """
@@ -219,7 +220,7 @@ class Machine:
         raise ProfileError(self.spec.path, "machine.apu", "is false, so that there is no APU")
 
     def of_process(self, number: int) -> Machine:
-        """Return the machine as the process with this number sees it."""
+        """Return the object by which the process with this number uses the machine: its own memory and contexts."""
         if number == self.process:
             return self
         view = copy.copy(self)
@@ -234,7 +235,7 @@ class Machine:
 
     @property
     def local_process(self) -> int:
-        """Return the number of the process among those on its node."""
+        """Return the process's number among the processes of its node, from 0."""
         return self.process - self.first_process
 
     def _split(
@@ -258,7 +259,7 @@ class Machine:
         return made
 
     def named(self, name: str, device: int = 0) -> str:
-        """Return the name of a per-process part, such as a lock, for reports; `device` numbers a device's part."""
+        """Return the name of a part that each process has, such as a lock. `device` is added if it is not 0."""
         name = f"{name} {device}" if device else name
         return f"{name} of process {self.process}" if self.process else name
 
@@ -277,7 +278,7 @@ class Machine:
         return self.cores.compute(self.jitter(dt), category)
 
     def jitter(self, dt: float) -> float:
-        """Return a unit cost of host-side work with this run's noise and the profile's jitter applied.
+        """Return a cost of host-side work (seconds), scaled by the run's slowness and varied by the profile's jitter.
 
         Jitter is uniform around the unit cost, so that the mean stays the same. Real latencies have a longer tail: a
         run with jitter shows whether a result depends on exact costs, not what a distribution looks like.
@@ -287,7 +288,7 @@ class Machine:
         return dt * self.slowness * float(self.sim.rng.uniform(1.0 - self._jitter, 1.0 + self._jitter))
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return what every part did so far, by name.
+        """Return the statistics of every part of the machine so far, by the part's name.
 
         Names are ``cores``, ``host memory``, ``device 0 compute units``, ``device 0 copy engine h2d``, ``device 0
         hardware queue 0``, ``peer link 0-1`` once it has been used, and so on.

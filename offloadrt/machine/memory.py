@@ -96,7 +96,7 @@ def _zeros(size: int) -> Bytes:
 # Best fit, with the lowest address among equal ranges and with neighbours merged, is a choice: CUDA's driver does not
 # publish its policy. It decides which addresses blocks get and when a segment becomes empty, but no duration.
 class Holes:
-    """A set of free ranges, called holes: ``take`` uses the smallest that fits, ``give`` merges with neighbours."""
+    """A set of free address ranges (holes): ``take`` uses the smallest that fits, ``give`` merges with neighbours."""
 
     __slots__ = ("_by_address", "_by_size")
 
@@ -137,12 +137,12 @@ class Holes:
         return address, size
 
     def of_size(self, size: int) -> list[int]:
-        """Return the addresses of all holes of exactly this size, ascending."""
+        """Return the addresses of all holes of exactly this size in bytes, ascending."""
         begin, end = bisect_left(self._by_size, (size, -1)), bisect_left(self._by_size, (size + 1, -1))
         return [address for _, address in self._by_size[begin:end]]
 
     def remove(self, address: int, size: int) -> None:
-        """Remove exactly this hole."""
+        """Remove the hole with exactly this address and size."""
         self._by_address.pop(address)
         del self._by_size[bisect_left(self._by_size, (size, address))]
 
@@ -159,7 +159,7 @@ PROCESS_STRIDE = 1 << 48
 
 
 class OutOfSegments(Exception):
-    """Raised when the allocator has no room; the driver library turns this into the error of its call."""
+    """Raised when the allocator finds no memory; the driver library turns this into the error of its call."""
 
 
 class InvalidDeviceAddress(Exception):
@@ -182,7 +182,7 @@ class Block:
 
     @property
     def is_large(self) -> bool:
-        """Tell whether the block has segments of its own."""
+        """Tell whether the block has memory segments of its own, not shared with smaller blocks."""
         return self.region == (self.address, self.extent)
 
 
@@ -265,7 +265,7 @@ class DeviceMemory:
 
     @property
     def managed(self) -> int:
-        """Return the bytes of managed pages in this memory: they need room, but have no addresses here."""
+        """Return the bytes of managed pages in this memory: they take space here, but have no addresses here."""
         return self._handed_out.managed
 
     @property
@@ -385,7 +385,7 @@ class DeviceMemory:
         return self.block_of(address).phantom
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes [address, address + nbytes), writable.
+        """Return the bytes [address, address + nbytes) as a writable NumPy view.
 
         Raises InvalidDeviceAddress unless they lie in one block that is no phantom.
         """
@@ -519,7 +519,7 @@ class PageTable:
         return gaps
 
     def missing_pages(self, begin: int, nbytes: int) -> int:
-        """Return how many pages of a range are missing."""
+        """Return how many pages of a range are not in the table."""
         if self.covers(begin, nbytes):
             return 0
         count = 0
@@ -596,7 +596,7 @@ class PageTable:
 # Statistics of kernels' page faults on an APU, and the error when a kernel may not fault.
 @attrs.frozen
 class AccessFault:
-    """A kernel accessed a page that the GPU cannot translate, and may not fault (XNACK is off)."""
+    """An access to a page that the GPU cannot translate, by a kernel that may not fault (XNACK is off)."""
 
     address: int
     """The first byte without translation that the kernel accessed in host memory."""
@@ -652,5 +652,5 @@ class FaultStatistics:
 
     @property
     def busy_s(self) -> float:
-        """Return the time in which the handler served or dropped faults."""
+        """Return the virtual seconds in which the handler served or dropped faults."""
         return self.service_s + self.skip_s

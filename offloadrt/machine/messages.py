@@ -53,7 +53,7 @@ class PacketQueue(Protocol):
     number: int
 
     def submit(self, packet: StreamCommand, /) -> None:
-        """Append a packet."""
+        """Append a packet to the queue."""
 
 
 class _NoQueue:
@@ -94,14 +94,15 @@ class Stream:
         return self.last is None or self.last.is_set
 
     def full(self, depth: int) -> Signal | None:
-        """Return the completion that makes room for another command among ``depth``; None if there is room."""
+        """Return the signal of the completion after which a stream of ``depth`` commands has room; None if it has room.
+        """
         pending = self.pending
         while pending and pending[0].is_set:
             pending.popleft()
         return pending[0] if len(pending) >= depth else None
 
     def submit(self, packet: StreamCommand) -> None:
-        """Append a command."""
+        """Append a command to the stream."""
         self.note(packet.done)
         self.queue.submit(packet)
 
@@ -127,7 +128,8 @@ class Stream:
 
 
 def internal_channel() -> Stream:
-    """Return a stream for copies without submission, which the driver or hardware gives to the engines itself."""
+    """Return a stream for copies that are not submitted: the driver or the hardware gives them to the engines itself.
+    """
     return Stream(-1, _NoQueue())
 
 
@@ -215,7 +217,7 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):
-    """Hold up what comes after this packet in its stream until ``event`` is set."""
+    """Hold up the packets behind this one in its stream until ``event`` is set."""
 
     stream: Stream
     event: Signal
@@ -243,7 +245,7 @@ class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class DmaPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes`` when ``depends`` is set; sent to a DMA ring, in which the packet waits for that."""
+    """Transfer ``nbytes`` once ``depends`` is set; sent to a DMA ring, where the packet waits until then."""
 
     number: int
     cause: int
@@ -357,14 +359,14 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 
     def head(self, entries: int) -> ManagedFault:
-        """Return a fault of the first ``entries`` entries, with every page that one of these entries reports."""
+        """Return a fault with the first ``entries`` entries only, and the pages that they report."""
         pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored, self.arrives)
 
     def tail(self, entries: int, later: float = 0.0) -> ManagedFault:
-        """Return the fault of the remaining entries, without pages that the first ``entries`` report completely.
+        """Return a fault with the remaining entries, without pages that the first ``entries`` report completely.
 
-        later: seconds by which the rest arrives after the first entries
+        later: virtual seconds by which the rest arrives after the first entries.
         """
         reported = merged(up_to(self.pages, how_many(self.pages) * entries // self.entries))
         pages = [(index, left) for index, those in self.pages if (left := those & ~reported.get(index, 0))]
@@ -411,7 +413,7 @@ class RemoteAccess(msgspec.Struct, frozen=True):
 
 
 class RemoteDone(msgspec.Struct, frozen=True):
-    """The bytes of a RemoteAccess have gone over the link; sent to the compute units."""
+    """The bytes of a RemoteAccess have gone over the link; sent to the compute units by the remote port."""
 
     kernel: int
 

@@ -64,7 +64,7 @@ P = TypeVar("P")
 
 
 class DeviceQueue(Generic[P]):
-    """Common part of a device's queues: the mailbox, the packets whose doorbell was lost, and the statistics."""
+    """Base class of a device's queues: the mailbox, the packets whose doorbell was lost, and the statistics."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
         self.sim = sim
@@ -183,9 +183,7 @@ class _Pool:
 
 @attrs.define(eq=False)
 class HardwareQueues:
-    """The hardware queues of one process on a device, ``count`` of each priority.
-
-    With ``uncontended`` each stream has its own queue.
+    """The hardware queues of one process on a device, ``count`` of each priority; ``uncontended``: one a stream.
 
     CUDA does not document how it assigns streams to connections. The model uses round robin, the assignment with the
     fewest streams on the fullest queue. HIP's library gives a stream a queue of its own while there are fewer than
@@ -220,7 +218,7 @@ class HardwareQueues:
         return attrs.evolve(self, process=process)
 
     def close_stream(self, stream: Stream) -> None:
-        """Remove a stream from its queue, so that another stream may get its place."""
+        """Remove a stream from its queue, so that another stream may use the queue instead."""
         pool = self._pools[stream.priority]
         pool.streams[[queue.number for queue in pool.queues].index(stream.queue.number)] -= 1
 
@@ -256,7 +254,7 @@ class SlotSpec:
 def slot_spec(spec: MachineSpec) -> SlotSpec | None:
     """Read how HSA queues take turns on hardware queues; None if an experiment gives each a hardware queue of its own.
 
-    Raises ProfileError for a device without hardware queues, and for a quantum that takes no time.
+    Raises ProfileError for a device without hardware queues, and for a time quantum of 0 seconds.
     """
     slots = spec.read(SlotSpec)
     if slots.slots < 1:
@@ -270,7 +268,7 @@ def slot_spec(spec: MachineSpec) -> SlotSpec | None:
 
 @attrs.frozen
 class SlotStatistics:
-    """Statistics of HSA queues without a slot; virtual seconds so far. busy_s + idle_s is the time elapsed."""
+    """Statistics of HSA queues that wait for a hardware queue; virtual seconds. busy_s + idle_s: the time elapsed."""
 
     busy_s: float
     """Time in which some queue with a packet that could start had no slot."""
@@ -282,7 +280,7 @@ class SlotStatistics:
 
 
 class QueueSlots:
-    """Gives the slots of one device to its queues in turn."""
+    """Lets the HSA queues of one device use its hardware queues (slots) in turn, for one time quantum each."""
 
     def __init__(self, sim: Simulation, device: int, spec: SlotSpec) -> None:
         self.sim = sim
@@ -303,7 +301,7 @@ class QueueSlots:
         self._born = sim.now
 
     def add(self, queue: HsaQueue) -> None:
-        """Give a new queue a slot if one is free; otherwise it waits for its turn."""
+        """Give a new HSA queue a hardware queue (slot) if one is free; otherwise it waits for its turn."""
         self.catch_up()
         self._queues.append(queue)
         if len(self._slots) < self.spec.slots:
@@ -315,12 +313,12 @@ class QueueSlots:
                 self._oversubscribed = self.sim.now
 
     def want(self, queue: HsaQueue) -> None:
-        """Note that a queue without a slot has a packet that could start."""
+        """Note that an HSA queue without a hardware queue (slot) has a packet that could start."""
         self._ready.rise()
         self.mailbox.put(QueueReady(queue.number))
 
     def catch_up(self) -> None:
-        """Process the quanta that have ended so far; callers do this before they change what is in flight."""
+        """Exchange queues for each time quantum that has ended; callers do so before they change what is in flight."""
         if (begin := self._oversubscribed) is None:
             return
         while (end := begin + (self._quanta + 1) * self.spec.quantum) <= self.sim.now:
@@ -328,7 +326,7 @@ class QueueSlots:
             self._swap(end)
 
     async def run(self) -> None:
-        """Process each quantum at its end while a queue without a slot has work, for ever (the actor)."""
+        """Exchange queues at each quantum's end while a queue without a slot has work, for ever (this is the actor)."""
         while True:
             self._note(await self.mailbox.get())
             while self._ready.number:
@@ -362,7 +360,7 @@ class QueueSlots:
         taker.map()
 
     def satisfied(self) -> None:
-        """Note that a queue that wanted a slot has got one."""
+        """Note that an HSA queue that wanted a hardware queue (slot) has got one."""
         self._ready.fall()
 
     def statistics(self) -> SlotStatistics:
@@ -381,9 +379,9 @@ class QueueSlots:
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
 # packets of those that have one (`QueueSlots`).
 class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
-    """One HSA queue. The submitting actor hands packets on; the queue's actor waits at barriers.
+    """One HSA queue. The actor that submits a packet passes it on itself; the queue's own actor waits at barriers.
 
-    Handing on takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier.
+    Passing on takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier.
     """
 
     def __init__(
@@ -445,7 +443,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
             self.mailbox.put(packet)
 
     async def run(self) -> None:
-        """Wait at each barrier, and hand on the packets behind it, for ever (the actor)."""
+        """Wait at each barrier, and pass on the packets behind it, for ever (this is the actor)."""
         while True:
             barrier: BarrierPacket = await self.mailbox.get()
             if not barrier.depends.is_set:  # as it was when the barrier came
@@ -471,7 +469,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
         return any(not done.is_set or (done.value is not None and done.value[2] > time) for done in self._flying)
 
     def map(self) -> None:
-        """Continue with the queued packets, because a hardware queue serves this queue again."""
+        """Go on with the packets that are queued, because a hardware queue serves this HSA queue again."""
         self.mapped, self._mapped_at = True, self.sim.now
         assert self._slots is not None
         if self._mapping is not None:
@@ -522,7 +520,7 @@ class HsaQueues:
     _taken: int = attrs.field(default=0, init=False)
 
     def open_stream(self) -> Stream:
-        """Make a stream, which holds no queue yet."""
+        """Make a stream, which has no HSA queue yet (see `take`)."""
         self._streams += 1
         return Stream(self._streams - 1, self._unassigned, process=self._process)
 
@@ -535,10 +533,7 @@ class HsaQueues:
         return self._by_number[number]
 
     def take(self, stream: Stream) -> HsaQueue:
-        """Give a stream the queue to which it submits from now on.
-
-        Raises RuntimeError when the stream holds one.
-        """
+        """Give a stream the HSA queue to which it submits from now on. RuntimeError when it holds one already."""
         if stream.index in self._held:
             raise RuntimeError(f"stream {stream.index} takes an HSA queue, but holds number {stream.queue.number}")
         index = self._choose()
@@ -553,10 +548,7 @@ class HsaQueues:
         return queue
 
     def give_back(self, stream: Stream) -> None:
-        """Take back the queue of a stream that submits nothing more for now.
-
-        Raises RuntimeError when the stream holds none.
-        """
+        """Take back the HSA queue of a stream that submits nothing more for now. RuntimeError when it holds none."""
         index = self._held.pop(stream.index, None)
         if index is None:
             raise RuntimeError(f"stream {stream.index} gives an HSA queue back, but holds none")

@@ -18,9 +18,9 @@ from offloadrt.sim import Actor, Mailbox, Simulation
 # ---------------------------------------------------------------------- levels
 # How many of something there are over virtual time, for the statistics of what contends.
 class LevelOverTime:
-    """A number that rises and falls by one, and its integrals over virtual time so far.
+    """A number that rises and falls by one, and its time integrals up to now.
 
-    ``total_s`` is the integral of the number over time, ``some_s`` the seconds in which the number was not 0.
+    ``total_s`` is the integral of the number over virtual time, ``some_s`` the seconds in which the number was not 0.
     """
 
     __slots__ = ("_sim", "_since", "_some_s", "_total_s", "number")
@@ -67,7 +67,7 @@ M = TypeVar("M")
 class Servers(Generic[M]):
     """A group of server actors; with ``grow``, one more is spawned for each message that would find none idle.
 
-    Messages that find no idle server wait here, and not in the mailbox: a caller may claim an idle actor and do its
+    Messages that find no idle server wait here, and not in the mailbox: a caller may reserve an idle actor and do its
     work itself, and that actor must not get another message meanwhile.
 
     serve: what each actor runs. It takes messages from ``mailbox`` for ever, and calls ``done`` when it has served one,

@@ -71,7 +71,7 @@ class _Class:
 
 
 class FairShare:
-    """Max-min division of ``capacity`` units per second among the users present.
+    """Divides ``capacity`` units per second max-min fairly among the users present.
 
     Times are absolute virtual seconds and must not decrease from call to call.
     """
@@ -103,10 +103,11 @@ class FairShare:
         return ticket.group.rate
 
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
-        """Add a user that needs ``amount`` units and can use at most ``cap`` units per second.
+        """Add a user that needs ``amount`` units and can use at most ``cap`` units per second; return its ticket.
 
-        A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order`` is its place
-        among arrivals, if it has one already.
+        A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order`` is its
+        number
+        in the order of arrival, if it has one already.
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
@@ -162,7 +163,7 @@ class FairShare:
         return left if left > 0.0 else 0.0
 
     def limit(self, now: float, ticket: Ticket, cap: float) -> Ticket:
-        """Limit a user to ``cap`` units per second from now on; return its new ticket with its place in the order."""
+        """Limit a user to ``cap`` units per second from now on; return its new ticket, with the old arrival order."""
         if ticket.group.cap == cap:
             return ticket
         limited = self.join(now, self.leave(now, ticket), cap, ticket.order)
@@ -194,7 +195,8 @@ class FairShare:
         self._now = now
 
     def first(self) -> tuple[Ticket | None, float]:
-        """Return the user who finishes first if nobody comes or goes, and when; (None, inf) if nobody can finish."""
+        """Return the user who finishes first if nobody comes or goes, and the time; (None, inf) if nobody can finish.
+        """
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:
@@ -251,7 +253,7 @@ class _TicketBox(Mailbox):
 
 
 class SharedPool:
-    """A bandwidth for actors: ``await pool.serve(amount)`` returns when the caller has got ``amount``.
+    """A bandwidth that actors share: ``await pool.serve(amount)`` returns when the caller has got ``amount`` units.
 
     Only the user who finishes first keeps a timer. A user who leaves, or is no longer first, wakes the new first one.
     So a lone user costs one suspension, or none where no other event is due before. With ``uncontended`` every user has
@@ -268,7 +270,7 @@ class SharedPool:
         self._boxes: list[Mailbox] = []  # of users who have left, to be used again
 
     def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
-        """Take ``amount`` units at the rate that the division gives, at most ``cap`` per second.
+        """Take ``amount`` units at the rate of a fair division among all users, at most ``cap`` units per second.
 
         Await the result at once: the user arrives at the call. Raises ValueError for a cap of 0.
         """
@@ -279,7 +281,8 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user whose actor does something else first; before all units can be served it calls ``finish``."""
+        """Add a user whose actor does something else first; it calls ``finish`` before it can have got all its units.
+        """
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
@@ -289,7 +292,7 @@ class SharedPool:
             self._wake_first()
 
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
-        """Wait until a user has got all its units; ``came`` says that the user arrives just now."""
+        """Wait until a user has got all its units; with ``came``, the user has arrived only now."""
         sim, share = self._sim, self.share
         try:
             while not share.is_finished(ticket, sim.now):

@@ -26,7 +26,7 @@ class BadChoice(SimulationError):
 
 
 class UncontrolledNondeterminism(SimulationError):
-    """Trio woke several tasks of a run at one instant; Trio orders them at random, so the run would not repeat."""
+    """Raised when Trio woke several tasks of a run at one instant: it orders them at random, so no run would repeat."""
 
 
 class RealInputOutput(SimulationError):
@@ -38,7 +38,7 @@ class UnregisteredTask(SimulationError):
 
 
 class DetachedTrioCall(SimulationError):
-    """A plain Trio call was made by a detached actor (gear ``turbo``) outside ``async with sim.attached()``."""
+    """Raised when a detached actor (engine ``turbo``) makes a plain Trio call outside ``async with sim.attached()``."""
 
 
 class SimTimeout(SimulationError):
@@ -53,7 +53,7 @@ class ReturnToTrio(Exception):
 
 
 class Expired(BaseException):
-    """Raised by ``move_on_after`` and ``fail_after`` when the time is up, one instance a scope. Users never see it."""
+    """Raised in the body of ``move_on_after`` or ``fail_after`` when the time is up. Users never see it."""
 
 
 def no_duration(call: str, given: object) -> Exception:

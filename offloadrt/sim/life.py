@@ -31,7 +31,7 @@ from offloadrt.sim.scheduler import SELF, Actor, Scheduler, return_to_trio, unin
 # and a place in the order; a run's history does not show that they have no task. At the end of a run, the `Caretaker`
 # does for them what Trio does for tasks: it cancels them, in order of spawning, and waits until they have ended.
 class Caretaker:
-    """Cancels all daemons without a Trio task when Trio cancels its own task, and waits until they have ended."""
+    """Waits in a Trio task of its own for daemons that have no Trio task; when cancelled, it cancels them all."""
 
     is_actor = False
     __slots__ = ("_cancelled", "_daemons", "_sim", "_task", "begun")
@@ -58,11 +58,14 @@ class Caretaker:
         await wait_task_rescheduled(abort)
 
     def took(self, actor: Actor, cancel: Callable[[], None]) -> None:
-        """Register a new daemon, with the function that cancels it."""
+        """Register a new daemon and the function that cancels the daemon."""
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
-        """Drop a daemon that has ended or has become a Trio task; after the last cancelled one, end `wait`."""
+        """Forget a daemon that has ended or become a Trio task.
+
+        If it was the last one after a cancellation, end `wait`.
+        """
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 
@@ -77,7 +80,7 @@ class Caretaker:
 def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
     """Let Ctrl-C raise KeyboardInterrupt in an actor's ``async def`` function; return False for another callable.
 
-    Any other callable can run inside `_interruptible`, which is marked so, at the cost of one more frame.
+    The caller runs any other callable inside `_interruptible`, which lets Ctrl-C in, too, but costs one more frame.
     """
     code = getattr(fn, "__code__", None)
     if code is None or not code.co_flags & CO_COROUTINE:
@@ -104,7 +107,7 @@ def _end() -> None:
 def service(
     actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...], ended: Callable[[Actor], None]
 ) -> Callable[[], None]:
-    """Run ``fn(*args)`` as an actor without a Trio task, stepped by the trampoline; return what cancels the actor."""
+    """Run ``fn(*args)`` as an actor without a Trio task; return the function that cancels the actor."""
     context = copy_context()
     coroutine: Any = _serve(actor, fn, args, ended)
     actor.detached = True
@@ -146,9 +149,10 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 
 # ---------------------------------------------------------------------- dormant daemons
 class Dormant:
-    """Steps a daemon that has no Trio task before its first message; ``actor.send`` is one of its methods.
+    """A daemon that has no Trio task until its first message comes; ``actor.send`` is one of its methods.
 
-    ``begin`` starts the Trio task and returns the trampoline's next step; ``ended`` removes the actor from the run.
+    The function ``begin`` starts the Trio task and returns the trampoline's next step; ``ended`` removes the actor from
+    the run.
     """
 
     __slots__ = ("_actor", "_begin", "_box", "_cancelled", "_context", "_ended")
@@ -209,9 +213,9 @@ def start(
     daemon: bool,
     serves: Mailbox | None = None,
 ) -> Actor:
-    """Start an actor that runs ``await fn(*args)`` in a Trio nursery, behind all actors that are ready already.
+    """Start an actor that runs ``await fn(*args)`` in a Trio nursery; actors that are ready already go first.
 
-    With ``serves``, a mailbox, a daemon's Trio task begins only when a message has come there (gear ``turbo``).
+    If a mailbox ``serves`` is given, a daemon's Trio task begins only when a message comes there (engine ``turbo``).
     """
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
     actor.waits_first = serves is not None
@@ -281,7 +285,7 @@ def _ready(actor: Actor) -> Actor:
 
 @asynccontextmanager
 async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
-    """Make the current Trio task an actor while the body runs; Trio makes its steps in either mode (`gear`)."""
+    """Make the current Trio task an actor while the body runs; Trio makes its steps, whichever `gear` is chosen."""
     task = current_task()
     before = SELF.get(None)
     if before is not None and before.task is task and not before.finished:

@@ -152,7 +152,8 @@ class Request:
 
     @uninterrupted
     def reply(self, value: Any = None) -> bool:
-        """Resume the caller with ``value``; return False if the caller was cancelled meanwhile and did not get it."""
+        """Give the caller ``value`` and let it go on; return False if the caller was cancelled before it got the value.
+        """
         if not self.open:
             return False
         self.open = False
@@ -272,7 +273,7 @@ class Mailbox:
 
 
 class Expiry:
-    """The timer of ``get_until``: hands TIMED_OUT to the waiting actor, which runs next."""
+    """A timer of ``get_until``: at its time, the waiting actor gets TIMED_OUT and runs next."""
 
     __slots__ = ("box", "fired", "target")
     is_actor = False

@@ -61,7 +61,7 @@ class Resource:
 
 
 class Entered(Resource, AsyncOnly, ABC):
-    """A resource that ``async with`` acquires and releases."""
+    """Base of the resources that an actor acquires and releases with ``async with``."""
 
     __slots__ = ()
 
@@ -512,7 +512,10 @@ class Station(Resource):
     @uninterrupted
     @types.coroutine
     def serve(self, dt: float) -> Generator[Any, Any, None]:
-        """Wait for a server and occupy it for ``dt`` virtual seconds. ValueError if dt is negative, infinite or NaN."""
+        """Wait for a server and occupy it for ``dt`` virtual seconds.
+
+        Raises ValueError if dt is negative, infinite or NaN.
+        """
         if not 0.0 <= dt < inf:
             raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")
         sim = self.sim

@@ -83,7 +83,7 @@ def uninterrupted(function: F) -> F:
 
 
 def return_to_trio(_: Any = None) -> Any:
-    """Stop the trampoline. A step yields or returns this function when Trio has something to run."""
+    """Raise ReturnToTrio, which stops the trampoline. A step returns this function when Trio has something to run."""
     raise ReturnToTrio
 
 
@@ -119,7 +119,7 @@ class ResumptionObserver(Protocol):
 
 
 def bring_forward(heap: list[Timer], item: Any, entry: Timer) -> bool:
-    """Replace the timer of ``item`` by an earlier ``entry``; False if it has none."""
+    """Replace the timer of ``item`` by an earlier one, ``entry``; return False if ``item`` has no timer."""
     for position, other in enumerate(heap):  # noqa: B007  # used below the loop
         if other[2] is item:
             break
@@ -141,8 +141,9 @@ def remove(heap: list[Timer], item: Any) -> None:
 class Actor:
     """A task of the run, with a ``name`` and an ``index`` in order of spawning.
 
-    Its other fields are the scheduler's, but for two that belong to the actor's owner: ``cause``, the number of the
-    directive that the actor works for (0: none), and ``data``, where floors above keep what they know of a host thread.
+    The scheduler uses all other fields but two, which the code that started the actor uses: ``cause``, the number of
+    the
+    directive that the actor works for (0: none), and ``data``, where layers above keep what they know of a host thread.
 
     The scheduler reads and writes these fields in every step: an object between would cost a look-up each.
     """
@@ -209,7 +210,7 @@ class Actor:
         return f"<actor {self.index} {self.name!r}>"
 
     def not_started(self, _: Any) -> Any:
-        """Let Trio run the first step of the new task, and take the turn after that."""
+        """Let Trio run the first step of the new task; this actor goes on directly after that step."""
         self.sim.ready.appendleft(self)
         return return_to_trio
 
@@ -224,12 +225,13 @@ class Actor:
         self.send = self.wake
 
     def let_task_go(self) -> None:
-        """Drop the task that ends, and bound methods: they refer to the actor, as a cycle for the garbage collector."""
+        """Drop the ended task and the bound methods, which refer back to the actor (a cycle for the garbage collector).
+        """
         self.task = self.trap = self._own_trap = None
         self.send = return_to_trio
 
     def wake(self, _: Any) -> Any:
-        """Let Trio make the actor's next step, as always in the gear ``native``, and while the actor is attached."""
+        """Let Trio make the actor's next step: always with the engine ``native``, else while the actor is attached."""
         sim = self.sim
         # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task
@@ -290,7 +292,7 @@ class Actor:
     # ------------------------------------------------------------------ between Trio and the trampoline
     @uninterrupted
     async def attach(self) -> None:
-        """Turn a detached actor into a plain Trio task; it keeps its place in the order."""
+        """Turn a detached actor into a plain Trio task; it keeps its position in the order of actors."""
         self.detached = False
         self.belong_to_trio()
         self.sim.running = None
@@ -306,7 +308,7 @@ class Actor:
 
     @uninterrupted
     async def leave_trio(self) -> None:
-        """Have the trampoline step the actor from now on; it parks until its turn comes.
+        """Have the trampoline make the actor's steps from now on; the actor waits until its turn comes.
 
         Each step runs in the task's own context, as Trio's steps do: without that, context variables (structlog's, for
         one) would leak from actor to actor. It costs 8 to 19 % of the trampoline's speed.
@@ -335,8 +337,8 @@ class LateCancel:
 class Scheduler:
     """The state that all parts of a run share, and the operations from which waiting primitives are built.
 
-    `Simulation` steps the actors over it. Actors, scopes, nurseries, the ready queue and the watch read and write these
-    fields directly: a method for each access would cost a call in every step.
+    `Simulation` adds the loop that steps the actors. Actors, scopes, nurseries, the ready queue and the watch read and
+    write these fields directly: a method for each access would cost a call in every step.
     """
 
     __slots__ = (
@@ -515,7 +517,7 @@ def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
 def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
     """Make the function ``sleep`` of a simulation.
 
-    Actors call it most often, so it is a closure (its names are found faster than fields). In the gear ``turbo`` it
+    Actors call it most often, so it is a closure (its names are found faster than fields). With the engine ``turbo`` it
     also finds the next actor itself: setting its timer and taking the least one is one operation on the heap. If its
     own timer is the least, it does what `Simulation.set_timer` does. A version that pushed its timer and called for
     that test took 16 to 18 % more instructions for an iteration of the models M1 and M4 (`bench/models.py`).

@@ -30,7 +30,7 @@ def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
 
 @attrs.define
 class RawSection:
-    """A section in which an actor may wait in Trio itself; a timeout of the actor then cancels ``scope``."""
+    """A section of code in which an actor may wait with Trio's own calls; a timeout then cancels ``scope``."""
 
     scope: trio.CancelScope
     expired: Expired | None = None
@@ -77,9 +77,10 @@ class Attached(AsyncOnly):
 
 
 class TimeoutScope:
-    """The scope of ``move_on_after`` and ``fail_after``: when the time is up, it raises where the actor waits, once.
+    """The scope of ``move_on_after`` and ``fail_after``: when the time is up, it ends the actor's wait with an error.
 
-    Clean-up code may wait again. ``timed_out``: whether the time ran out. Only the actor that opened it is interrupted.
+    It does so once, so clean-up code may wait again. ``timed_out`` says whether the time ran out. Only the actor that
+    opened the scope is interrupted.
     """
 
     def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:

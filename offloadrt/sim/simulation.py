@@ -63,9 +63,9 @@ _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 
 class Fence:
-    """A timer that stands for Trio's own next deadline.
+    """A timer that stands for Trio's own next deadline: when it is due, the trampoline returns to Trio.
 
-    With it, a slice needs no comparison with that deadline at each step: when the fence is due, it hands over to Trio.
+    So the trampoline need not compare every step with that deadline.
     """
 
     __slots__ = ("fired",)
@@ -81,7 +81,7 @@ class Fence:
 
 
 class Trampoline:
-    """Makes the steps of detached actors one after another, until Trio has work or the slice is used up."""
+    """Makes the steps of detached actors one after another, until Trio has work or a fixed number of steps is made."""
 
     __slots__ = ("_sim", "_slice")
 
@@ -90,9 +90,9 @@ class Trampoline:
         self._slice = slice
 
     def run_slice(self) -> int:
-        """Make the steps of one slice; return their number, 0 if nothing was due.
+        """Make steps of actors until Trio has work or the slice is used up; return their number, 0 if nothing was due.
 
-        A step returns the next step to make, or None when the actor parked and the next is not known. ``sleep`` knows
+        A step returns the next step to make, or None when the actor waits and the next is not known. ``sleep`` knows
         the next step already, because it looks at the heap anyway.
         """
         sim = self._sim
@@ -161,11 +161,11 @@ T = TypeVar("T")
 class Simulation(Scheduler, trio.abc.Clock):
     """Virtual time for one run.
 
-    :param gear: ``native`` or ``turbo``; both give the same order of events.
+    :param gear: the engine: ``native`` (Trio tasks) or ``turbo`` (coroutines); both give the same order of events.
     :param strategy: who goes on first, and who is held back (``Fifo()``, ``Random(seed)``, …: `strategies/`).
     :param seed: the seed of ``rng``, the run's only random generator.
     :param observer: called for events of actors and locks; ``causal_log``: called when an actor resumes another.
-    :param slice: number of steps between two looks at Trio (gear ``turbo``).
+    :param slice: number of steps between two looks at Trio (``turbo``).
     :param livelock_limit: steps at one instant (and 1000 more for each actor) after which a run ends with Livelock.
 
     ``now`` is the virtual time in seconds, ``current`` the actor that runs. A simulation runs once.
@@ -205,22 +205,22 @@ class Simulation(Scheduler, trio.abc.Clock):
 
     # ------------------------------------------------------------------ for programs
     def move_on_after(self, dt: float) -> TimeoutScope:
-        """``with sim.move_on_after(dt) as scope``: leave the body after ``dt`` virtual seconds; ``scope.timed_out``."""
+        """Leave the body of ``with`` after ``dt`` virtual seconds; the scope's ``timed_out`` tells whether it did."""
         return TimeoutScope(self, dt, fail=False)
 
     def fail_after(self, dt: float) -> TimeoutScope:
-        """``with sim.fail_after(dt)``: as move_on_after, but SimTimeout is raised at the end of the body."""
+        """Raise SimTimeout in the body of ``with`` if it takes longer than ``dt`` virtual seconds."""
         return TimeoutScope(self, dt, fail=True)
 
     def attached(self) -> Attached:
-        """``async with sim.attached():`` inside, any Trio API may be used.
+        """Allow any Trio API in the body of ``async with sim.attached()``.
 
-        That is ``trio.sleep`` (in virtual time), cancel scopes, events, nurseries. Needed in the gear ``turbo`` only.
+        That is ``trio.sleep`` (in virtual time), cancel scopes, events, nurseries. Only the engine ``turbo`` needs it.
         """
         return Attached(self)
 
     def open_nursery(self) -> Nursery:
-        """``async with sim.open_nursery() as n: n.spawn(fn, *args)``: children are actors, joined at the end."""
+        """Open a nursery for ``async with``: ``n.spawn(fn, *args)`` starts children, awaited at the end of the body."""
         return Nursery(self)
 
     def spawn(
@@ -234,7 +234,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
 
         ``serves``, for a daemon: the mailbox from which ``fn`` gets a message before it does anything that others can
-        notice. Until the first message, the daemon costs next to nothing.
+        notice. Until the first message, the daemon costs almost no time of the real processor.
         """
         nursery = self._service if daemon else self._nursery
         if nursery is None:
@@ -242,10 +242,11 @@ class Simulation(Scheduler, trio.abc.Clock):
         return life.start(self, nursery, fn, args, name, daemon, serves if daemon else None)
 
     def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, chosen: bool = False) -> Actor:
-        """Start a daemon that needs no Trio task in the gear ``turbo``, so that it begins and ends at little cost.
+        """Start a daemon that needs no Trio task with the engine ``turbo``, so that it begins and ends at little cost.
 
         ``fn`` uses neither Trio nor a nursery, and waits for nothing in its clean-up. It gets a message from its own
-        mailbox before it does anything that others can notice; or else it is ``chosen``: a strategy lets it begin.
+        mailbox before it does anything that others can notice; otherwise ``chosen`` must be set, and a strategy lets it
+        begin.
         """
         if self._service is None:
             raise SimulationError(f"spawn_service: {_STOPPED}")
@@ -254,7 +255,7 @@ class Simulation(Scheduler, trio.abc.Clock):
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
 
-        Returns its value. An error of one actor is raised as it is, with the story of the run as a note; several
+        Returns its value. An error of one actor is raised as it is, with a note of what all actors did; several
         come as an ExceptionGroup. Also Deadlock, Livelock, RealInputOutput, UncontrolledNondeterminism (`errors.py`).
         """
         actor: list[Actor] = []
@@ -311,7 +312,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         pass
 
     def current_time(self) -> float:
-        """Return the virtual time. Each pass of Trio's loop calls this after the hook below, before running tasks."""
+        """Return the virtual time in seconds. Trio calls this in each pass of its loop, before it runs tasks."""
         # The pass after a `reschedule` of the scheduler runs that one task; any other runs tasks that Trio has woken.
         if self.expected is not None:
             self.expected = None
@@ -322,7 +323,7 @@ class Simulation(Scheduler, trio.abc.Clock):
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Resume the actor that is due. Trio calls this only when its run queue is empty; it never really sleeps.
 
-        The gear ``native`` resumes one actor, the gear ``turbo`` makes a slice of steps. No error may be raised here,
+        The engine ``native`` resumes one actor, the engine ``turbo`` makes many steps. No error may be raised here,
         since Trio would take it for an internal error of its own. The watchdog raises the error in a task instead.
         """
         if (last := self.running) is not None:

@@ -58,7 +58,7 @@ def raised(trace: TracebackType | None) -> Frames:
 
 
 def site(frames: Frames) -> str:
-    """Return `FILE:LINE` of the innermost frame of the user's program; empty without such a frame."""
+    """Return `FILE:LINE` of the innermost frame of the user's program; an empty text without such a frame."""
     return _split(frames)[0]
 
 
@@ -104,13 +104,13 @@ LISTED = 20
 
 
 def holder(target: Any) -> str:
-    """Return ``" held by host0"`` if ``target`` knows its owner, else nothing."""
+    """Return ``" held by host0"`` if ``target`` knows its owner, else an empty text."""
     owners = target.holders() if hasattr(target, "holders") else []
     return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
 
 
 def missing(target: Any) -> str:
-    """Return ``", to which host thread 2 has not come"`` if ``target`` knows which actors are missing, else nothing."""
+    """Return ``", to which host thread 2 has not come"`` if ``target`` knows who is missing, else an empty text."""
     names = target.missing() if hasattr(target, "missing") else []
     if not names:
         return ""
@@ -180,7 +180,7 @@ _INSTEAD: Final = {
 
 
 def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioCall:
-    """Make the error for a plain call of Trio's; `frames` are the actor's frames down to that call."""
+    """Make the error for a plain Trio call by a detached actor; `frames` are the actor's frames down to that call."""
     site, frame = _split(frames)
     called = _name_of(frame)
     owner = "" if frame is None else type(frame.f_locals.get("self")).__name__

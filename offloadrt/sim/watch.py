@@ -50,7 +50,7 @@ class Watchdog:
         await wait_task_rescheduled(abort)
 
     def fail(self, error: BaseException) -> float:
-        """Raise `error` in the watchdog's task, which cancels all actors of the run."""
+        """Raise `error` in the watchdog's task, which cancels all actors; return how long the clock lets Trio sleep."""
         # What happens from now on is clean-up: no wake-up of it is a violation any more.
         self._sim.ending = True
         if (task := self._task) is None:  # the run is cancelled from outside, and with it the task that would raise it
@@ -62,7 +62,7 @@ class Watchdog:
         return 0
 
     def force_out(self) -> float:
-        """End the waits of a run whose clean-up waits for ever because it is shielded from cancellation."""
+        """End waits that last for ever because clean-up is shielded from cancellation; return how long Trio sleeps."""
         sim = self._sim
         error = sim.violation or story.deadlock(sim)
 
@@ -107,7 +107,7 @@ class TrioWatch(trio.abc.Instrument):
         self._wakes_at = -1.0
 
     def begin(self, dormant: bool) -> None:
-        """Watch the run that begins; with `dormant`, begin to watch at `wake_up`."""
+        """Begin to watch the run; with `dormant`, wait with that until `wake_up` is called."""
         self.dormant = True
         if not dormant:
             self.wake_up()
@@ -187,7 +187,7 @@ class TrioWatch(trio.abc.Instrument):
         return self._wakes > self._limit()
 
     def look_around(self, steps: int) -> None:
-        """Look for a livelock and for waits outside the run; the scheduler calls this after so many ``steps``."""
+        """Look for a livelock and for waits on real input or output; the scheduler calls this every ``steps`` steps."""
         sim = self.sim
         self._still = self._still + steps if sim.now == self._still_at else 0
         self._still_at = sim.now
@@ -204,7 +204,7 @@ class TrioWatch(trio.abc.Instrument):
         return self._livelock_limit + 1000 * len(self.sim.actors)
 
     def quiescent(self) -> float:
-        """Fail with a deadlock or a wait outside if nothing is due but actors remain; return how long Trio sleeps."""
+        """Report a deadlock or a wait on the real world if no actor is due but some remain; return Trio's sleep (s)."""
         sim = self.sim
         if sim.ending:
             return self._watchdog.force_out()
@@ -213,7 +213,7 @@ class TrioWatch(trio.abc.Instrument):
         return inf
 
     def blocked_outside(self) -> SimulationError | None:
-        """Return an error if a task of the run waits for something outside, where real time passes; else None."""
+        """Return an error if a task of the run waits for something in real time (a thread, a socket); else None."""
         for actor in self.sim.actors.values():
             if actor.task is None or actor.waits_for is not None:
                 continue

@@ -72,7 +72,7 @@ SHAPES: dict[int, tuple[str, int, tuple[int, ...]]] = {}
 def event(cls: type[Any]) -> type[Any]:
     """Make a class of event: frozen, slotted, and registered in `EVENTS`.
 
-    Raises ValueError when the class has no docstring, when a size is not among its fields, or when its name is taken.
+    Raises ValueError when the class has no docstring, when `sizes` names no field, or when the class's name is taken.
     """
     if not cls.__doc__:
         raise ValueError(f"event {cls.__name__} has no docstring")
@@ -94,7 +94,7 @@ def event(cls: type[Any]) -> type[Any]:
 
 
 def to_ns(time_ps: int) -> int:
-    """Round picoseconds to integer nanoseconds (monotone: what nests in picoseconds nests in nanoseconds)."""
+    """Round picoseconds to integer nanoseconds, such that an event inside another one stays inside it."""
     return (time_ps + 500) // 1000
 
 
@@ -115,7 +115,7 @@ class ActorSpawned(Event):
 
 @event
 class ActorFinished(Event):
-    """An actor returned or was cancelled."""
+    """An actor returned or was cancelled; the fields name it."""
 
     name: str
 
@@ -134,7 +134,7 @@ class DirectiveBegin(Event):
 
 @event
 class DirectiveEnd(Event):
-    """A directive returned to the program; written by the actor that wrote the directive's begin."""
+    """A directive has ended and the program goes on; the actor that wrote the directive's begin writes this event."""
 
     directive: int
     name: str
@@ -200,7 +200,7 @@ class MapInsert(Event):
 
 @event
 class MapCount(Event):
-    """The reference counts of an entry changed; the fields have the new counts."""
+    """The reference counts of a table's entry changed; `dynamic` and `hold` are the new counts."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
@@ -429,10 +429,10 @@ class PageFaultEnd(Event):
 
 @event
 class FaultPhaseBegin(Event):
-    """An actor that serves faults (the handler, or a host thread its own) begins a phase; phases nest.
+    """An actor that serves faults (the fault handler, or a host thread its own fault) begins a phase; phases nest.
 
-    The handler's: "interrupt"; for a batch "fetch", "preprocess", "lock" (waits for a block), "service" (around
-    "evict", "map", "unmap"), "copy" (waits for engines), "replay". A host thread's: "page fault of the host".
+    Phases of the handler: "interrupt"; for a batch "fetch", "preprocess", "lock" (waits for a block), "service" (around
+    "evict", "map", "unmap"), "copy" (waits for engines), "replay". A host thread's phase: "page fault of the host".
     """
 
     counts: ClassVar[bool] = False
@@ -483,7 +483,7 @@ class SignalWaitEnd(Event):
 
 @event
 class RuntimeError_(Event):
-    """A call failed as it would for real (out of device memory, section not present, …)."""
+    """A call failed with an error that the real call would return (out of device memory, section not present, …)."""
 
     call: str
     message: str
@@ -501,7 +501,7 @@ def plain_kernel(name: str) -> str:
 
 
 def demangled(mangled: str) -> str:
-    """Demangle a name of C++, without a function's arguments; return a name that cannot be read unchanged.
+    """Demangle a C++ name, without the function's arguments; return a name that cannot be demangled unchanged.
 
     Of a name mangled by flang (``_Q…``), in which capital letters separate the scopes, return the last part.
     """

@@ -52,7 +52,7 @@ LONGEST_S = 9.2e6
 
 
 class Sink(Protocol):
-    """Receives the rows of a trace and keeps them outside of memory: a log, a Perfetto file, statistics."""
+    """Receives the rows of a trace (one for each event) and keeps them outside memory: a log, a Perfetto file."""
 
     def write(self, rows: Sequence[Row], /) -> None:
         """Take some rows, in order; the recorder passes every row once."""
@@ -84,7 +84,7 @@ class Events(Sequence[Event]):
 
 
 class CausalObserver(ResumptionObserver, Protocol):
-    """Notes which actor resumes which, and where directives stand in the source; these notes are no events."""
+    """Notes which actor resumes which, and where directives stand in the source; these notes are no trace events."""
 
     position: Callable[[], int]
     """Returns the number of events so far."""
@@ -113,13 +113,13 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note the arguments of the call that a thread is in."""
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Note that a kernel has reached the compute units."""
+        """Note that a kernel has reached the compute units; `kernel` is its number, `launch` its launch."""
 
     def locate(self, directive: int, actor: Actor) -> None:
         """Note the source line of the directive that `actor` begins, for `source_lines`."""
 
     def call_at(self) -> int:
-        """Return the number of the source line that calls the driver; NO_CAUSE where it is not recorded."""
+        """Return the number of the source line where the driver is called; NO_CAUSE where it is not recorded."""
 
 
 class Trace:
@@ -188,7 +188,7 @@ class Trace:
             self._block()
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
-        """Record an event now in the name of another actor, as a service does when it grants a lock to a waiter."""
+        """Record an event now on behalf of another actor, as a service does when it grants a lock to a waiter."""
         pending = self._pending
         pending += (kind.code, self._sim.now, actor, device, queue, cause)
         self._payload += payload
@@ -196,9 +196,9 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event that is neither counted nor hashed (`Event.counts`), `in_s` virtual seconds from now.
+        """Record an event that is neither counted nor hashed, with a time `in_s` virtual seconds from now.
 
-        of: actor, device and cause of the event. what: its payload.
+        of: (actor, device, cause): whose event it is, where, and for which directive. what: its other fields.
         """
         actor, device, cause = of
         row = kind.label, round((self._sim.now + in_s) * PS_PER_S), actor, device, NONE, cause, *what
@@ -329,11 +329,11 @@ class Trace:
             self._block()
 
     def actor_spawned(self, actor: Actor) -> None:
-        """Record that `actor` exists; called by the simulation."""
+        """Record that `actor` was started; called by the simulation."""
         self.by(actor.index, ActorSpawned, NONE, NONE, NO_CAUSE, actor.name)
 
     def actor_finished(self, actor: Actor) -> None:
-        """Record that `actor` is gone; called by the simulation."""
+        """Record that `actor` has ended; called by the simulation."""
         self.by(actor.index, ActorFinished, NONE, NONE, NO_CAUSE, actor.name)
         if self.causal_log is not None:
             self.causal_log.finished(actor)
@@ -358,7 +358,7 @@ _NOTHING = nullcontext()
 
 
 def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextManager[None]:
-    """Annotate what a thread does in the body of `with`: "barrier", "compute" (see `CausalObserver.begin`)."""
+    """Note which activity ("barrier", "compute") a thread is in during the body of `with`, for `CausalObserver`."""
     if trace is None or trace.causal_log is None:
         return _NOTHING
     return _activity(trace.causal_log, actor, activity)
@@ -383,7 +383,10 @@ class FaultPhase:
         self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
 
     def works(self, seconds: float, scale: float) -> None:
-        """Note that the phase's last work begins and takes `seconds`; each of `parts` takes `scale` times its cost."""
+        """Note that the phase's last work begins and takes `seconds`.
+
+        `parts`, the costs of the work's parts in seconds, are multiplied by `scale` and end with the phase, in order.
+        """
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]
         for part, begin, end in zip(parts, ends, ends[1:], strict=False):
@@ -399,7 +402,10 @@ class FaultPhase:
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
-    """Return a function (phase, cause, block, pages, entries) that begins a phase; None where no row is kept."""
+    """Return the function that begins a phase of serving faults; None where the trace keeps no events.
+
+    Its arguments are phase, cause (the directive's number), block, pages and entries.
+    """
     return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 
 

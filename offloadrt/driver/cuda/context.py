@@ -29,7 +29,7 @@ from offloadrt.trace import events
 
 
 class ImplicitOrder:
-    """The order between the legacy default stream of one context and its blocking streams.
+    """The rule by which a context's legacy default stream and its blocking streams wait for each other.
 
     A command of the legacy stream starts when all earlier commands of all blocking streams have completed. A command of
     a blocking stream starts when all earlier commands of the legacy stream have ("Stream synchronization behavior" of
@@ -44,7 +44,7 @@ class ImplicitOrder:
         self._blocking: dict[int, Stream] = {}
 
     def add(self, stream: Stream) -> None:
-        """Add a stream that blocks with the legacy stream."""
+        """Add a stream that waits for the legacy default stream, and for which that stream waits."""
         self._blocking[stream.index] = stream
 
     def remove(self, stream: Stream) -> None:
@@ -52,11 +52,12 @@ class ImplicitOrder:
         self._blocking.pop(stream.index, None)
 
     def blocks(self, stream: Stream) -> bool:
-        """Tell whether the legacy stream and another one wait for one another."""
+        """Tell whether this stream and the legacy default stream wait for each other's commands."""
         return self.legacy is not None and stream.index in self._blocking
 
     def before(self, stream: Stream) -> list[Signal]:
-        """Return the completions for which a stream's next command has to wait, apart from the stream's own."""
+        """Return the completions for which a stream's next command has to wait, apart from those in the stream itself.
+        """
         legacy = self.legacy
         if legacy is None:
             return []
@@ -124,7 +125,7 @@ class GraphNode:
 
 @attrs.frozen(eq=False)
 class CapturedGraph:
-    """The record of a capture (cudaGraph_t): nodes in capture order, so that edges point forward."""
+    """The result of a stream capture (cudaGraph_t): nodes in capture order, so each depends on earlier ones only."""
 
     number: int
     device: int
@@ -137,7 +138,7 @@ class CapturedGraph:
 
 @attrs.define(eq=False)
 class Capture:
-    """A capture in progress."""
+    """A stream capture in progress: calls on its streams become graph nodes and execute nothing."""
 
     origin: Stream
     mode: CaptureMode
@@ -160,7 +161,8 @@ class Capture:
         self.tails[stream] = (len(self.nodes) - 1,)
 
     def unjoined(self) -> bool:
-        """Tell whether the capture has a node for which the capture's first stream does not wait."""
+        """Tell whether some captured node is not awaited by the stream where the capture began (CUDA's unjoined work).
+        """
         joined: set[int] = set()
         front = [*self.tails[self.origin]]
         while front:
@@ -172,7 +174,7 @@ class Capture:
 
 @attrs.frozen(eq=False)
 class CapturedMark:
-    """The position of an event that was recorded during a capture: the nodes that come before the event."""
+    """The position in a capture at which an event was recorded: the nodes that come before the event."""
 
     capture: Capture
     after: tuple[int, ...]
@@ -187,7 +189,7 @@ class Violation:
 
 
 class Captures:
-    """The captures in progress of one context."""
+    """The stream captures in progress in one context."""
 
     def __init__(self, order: ImplicitOrder) -> None:
         self._order = order
@@ -205,7 +207,8 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return why a call is forbidden during captures, and invalidate those it violates; None if allowed."""
+        """Return why a call is forbidden during captures, and invalidate the captures it breaks; None if it is allowed.
+        """
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -223,7 +226,7 @@ class Captures:
         return None
 
     def follow(self, stream: Stream, mark: CapturedMark | None) -> Violation | None:
-        """Order whatever a stream captures from now on behind a mark; return the violation if that is impossible.
+        """Let what a stream captures from now on wait for a mark; return the violation if that is impossible.
 
         mark: None for an event recorded outside of captures. A stream that does not capture joins the capture.
         """
@@ -246,7 +249,7 @@ class Captures:
 
     @staticmethod
     def invalidate(capture: Capture, code: str, why: str) -> Violation:
-        """Invalidate a capture; return the error for the call that caused this."""
+        """Mark a capture as invalid; return the violation for the call that caused this."""
         capture.broken = capture.broken or why
         return Violation(code, why)
 
@@ -255,8 +258,8 @@ class Captures:
 class StreamEvent:
     """A mark in a stream; it is complete when everything before it in the stream is complete.
 
-    The commands of a stream complete in order, so the packet just before the mark decides, and the device never sees an
-    event. The queue time of a real event's packet is not modelled.
+    The commands of a stream complete in order, so the completion of the packet just before the mark is used, and the
+    device never sees an event. The queue time of a real event's packet is not modelled.
     """
 
     stream: Stream
@@ -295,7 +298,7 @@ class TimedEvent:
 
 @attrs.define(eq=False)
 class BuiltGraph:
-    """A graph under construction (cudaGraph_t); nodes are identified by index, so that edges point forward.
+    """A graph under construction (cudaGraph_t); a node is named by its index, and depends on earlier nodes only.
 
     A launch puts nodes into streams. The driver's way to divide a graph among streams is not documented. Here a node
     joins the lane whose last node it follows (of several, the first one in ``after``), and otherwise opens a new lane.
@@ -308,7 +311,7 @@ class BuiltGraph:
     """The index of each lane's last node."""
 
     def add(self, work: NodeWork, after: Sequence[int]) -> int:
-        """Add a node behind the nodes in `after`; return its index."""
+        """Add a node that waits for the nodes in `after`; return the new node's index."""
         place = len(self.nodes)
         free = [lane for lane, last in enumerate(self._last) if last in after]
         if free:
@@ -423,7 +426,7 @@ Schedule = Literal["auto", "spin", "yield", "blocking_sync"]
 
 @attrs.frozen
 class WaitingCosts:
-    """Costs of spinning and sleeping; they are read from the profile when a program first requests either."""
+    """Costs of spinning and sleeping; they are read from the profile when a program first asks for one of these."""
 
     time_slice: Annotated[float, "stream.time_slice"]
     """Seconds after which the operating system gives a spinning thread's core to another thread that waits for one."""
@@ -450,7 +453,7 @@ class Waiting:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether a thread just waits and then wakes up, so that its caller can do without ``until``."""
+        """Tell whether a thread just waits and then wakes up, so that its caller need not call ``until``."""
         return self.schedule == "yield" or (
             self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
         )
@@ -545,7 +548,7 @@ class Context:
     def call(self, api: str, stream: Stream | None = None, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Account for one call, in a stream or none: ``with context.call("cuMemAlloc") as call``.
 
-        ``cause`` is the directive that makes the call; None stands for the running actor's directive. ``nbytes``:
+        ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
         requested size of an allocation of device memory.
         """
         call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause, nbytes)
@@ -564,7 +567,7 @@ class Context:
 
     @cached_property
     def capture_cost(self) -> float:
-        """Return the seconds of a call that is captured."""
+        """Return the virtual seconds that a call takes which a stream capture records."""
         # Read at the first use: only programs with graphs need the entry.
         return self.machine.spec.value("graph.capture")
 
@@ -601,7 +604,7 @@ class Context:
         self.lock.release()
 
     async def submit(self, packet: Packet, dt: float) -> Signal:
-        """Work under the context lock, then put a packet into its stream; return its completion.
+        """Work under the context lock for ``dt`` seconds, then put a packet into its stream; return its completion.
 
         When the stream is full, the thread first waits for a completion while it holds the lock. In a capturing stream,
         the packet becomes a node of the graph, and its completion never comes.
@@ -641,7 +644,7 @@ class Context:
             await self.settled(stream, first)
 
     async def settled(self, stream: Stream, done: Signal) -> None:
-        """Wait inside a call until a command of a stream has completed; charge no time for waking the thread up."""
+        """Wait inside a call until a stream's command has completed; charge nothing for waking the thread up."""
         begin = self.sim.now
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
@@ -682,7 +685,10 @@ class Context:
             await self.work(left)
 
     async def synchronize(self, stream: Stream, done: Signal | None, *, blocking_sync: bool = False) -> None:
-        """Return when ``done`` is set; the cost is small if it is set already."""
+        """Return when ``done`` is set.
+
+        If it is set already (or None), only the cost of an idle synchronization is paid.
+        """
         if done is None or done.is_set:
             stream.spans()
             await self.work(self.costs.synchronize_idle)
@@ -694,9 +700,9 @@ class Context:
                     await self.release(pool, pool.release_threshold)
 
     async def release(self, pool: MemPool, keep: int) -> None:
-        """Give chunks of a pool back until at most ``keep`` bytes are left; the caller holds the lock.
+        """Give chunks of a memory pool back until at most ``keep`` bytes are unused; the caller holds the context lock.
 
-        A chunk is one mapping, so its further segments cost what the profile says, even if that is 0.
+        A chunk is one mapping, so its segments after the first cost what the profile says, even if that is 0.
         """
         for address in pool.release(keep):
             _, segments = self.device.memory.free(address)

@@ -174,11 +174,14 @@ class ContextStaging:
         )
 
     def upload(self, nbytes: int, staging: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        """Stage a copy to the device; only one such copy is staged at a time, except for small ones."""
+        """Copy to the device through pinned buffers by awaiting `staging`; only one such copy runs at a time.
+
+        Copies of few bytes (``staging_inline``) do not wait for others.
+        """
         return staging if nbytes <= self._context.costs.staging_inline else holding(self._uploading, staging)
 
     async def download(self, stream: Stream, steps: Steps, staged: Callable[[Steps], Awaitable[None]]) -> None:
-        """Stage a copy from the device; hold the context lock from each piece's submission until it is copied.
+        """Copy from the device through pinned buffers; each piece is submitted and copied under the context lock.
 
         ``staged`` makes the copy with the given steps. The wait for earlier commands of the stream holds no lock,
         because other threads' calls need the lock meanwhile.
@@ -277,7 +280,7 @@ class Copies:
         """The context's pinned buffers; None if each stream has its own."""
 
     def open(self, stream: Stream) -> None:
-        """Make the staging memory of a stream."""
+        """Make the staging memory (pinned buffers) of a stream."""
         chunk, buffers = self._context.costs.staging_chunk, self._context.costs.staging_buffers
         self._staging[stream.index] = (
             Staging(self._context, chunk, chunk * buffers),
@@ -285,7 +288,7 @@ class Copies:
         )
 
     def share_buffer(self) -> None:
-        """Stage only one copy of pageable memory at a time, over all streams, as in one pinned buffer."""
+        """Copy only one piece of pageable memory at a time, over all streams, through one pinned buffer."""
         machine = self._context.machine
         self.buffer = HostLock(
             machine,
@@ -298,7 +301,7 @@ class Copies:
         )
 
     def close(self, stream: Stream) -> None:
-        """Remove the staging memory of a stream."""
+        """Remove the staging memory (pinned buffers) of a stream."""
         del self._staging[stream.index]
 
     async def htod(
@@ -378,7 +381,7 @@ class Copies:
         return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
-        """Copy to or from a pinned buffer, which may be on the other side of a link."""
+        """Copy ``nbytes`` to or from a pinned buffer in the calling thread. over: a link between sockets on the way."""
         return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(
@@ -592,7 +595,7 @@ class PeerCopies:
             await self._context.submit(packet, self._context.costs.copy_submit)
 
     async def can_access(self, peer: int) -> bool:
-        """Return whether this device has a link to another (cuDeviceCanAccessPeer).
+        """Return whether this device can access another one's memory (cuDeviceCanAccessPeer).
 
         Raises DriverError for a device that does not exist.
         """

@@ -125,7 +125,7 @@ class CudaDriver:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
-        """Open the driver on the first ``devices`` devices for each process; each process has a view of its machine."""
+        """Open the driver on the first ``devices`` devices for each process; return it by process and device."""
         processes: list[DriverProcess] = []
         for view in views:
             same = (process for process in processes if process.instance == view.devices[0].index)
@@ -138,7 +138,7 @@ class CudaDriver:
             self.managed.uvm.start()
 
     def share_buffer(self) -> None:
-        """Stage only one copy of pageable memory at a time, over all streams; call this before any copy."""
+        """Copy only one piece of pageable memory at a time, over all streams; call this before any copy."""
         self.copies.share_buffer()
 
     def set_schedule(self, schedule: Schedule) -> None:
@@ -179,7 +179,7 @@ class CudaDriver:
         return engines
 
     def faults(self) -> dict[str, int]:
-        """Return the faults and migrations of managed memory; empty without managed memory."""
+        """Return the numbers of faults and migrations of managed memory, by kind; empty without managed memory."""
         return {} if self.managed.uvm is None else self.managed.uvm.counters.table()
 
     def fault_batches(self) -> Sequence[FaultBatch]:

@@ -120,7 +120,7 @@ class Kernels:
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return the packet of a memset by the call ``api``; raises what `memset` does."""
+        """Return the packet of a kernel that fills memory, for the call ``api``; raises what `memset` does."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -264,7 +264,7 @@ class Graphs:
         device_args: DeviceArguments,
         touching: Touching = NOTHING,
     ) -> int:
-        """Add a launch (cuGraphAddKernelNode); returns its node. Raises what `Kernels.launch` does."""
+        """Add a kernel launch (cuGraphAddKernelNode); return the node's index. Raises what `Kernels.launch` does."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
@@ -272,7 +272,7 @@ class Graphs:
         return await self._add("cuGraphAddKernelNode", graph, after, work)
 
     async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
-        """Add a memset (cuGraphAddMemsetNode); returns its node. Raises what `Kernels.memset` does."""
+        """Add a memset (cuGraphAddMemsetNode); return the node's index. Raises what `Kernels.memset` does."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)
@@ -287,7 +287,7 @@ class Graphs:
         source: HostRange | int,
         nbytes: int,
     ) -> int:
-        """Add a copy (cuGraphAddMemcpyNode) between addresses of the device and pinned memory; returns its node.
+        """Add a copy (cuGraphAddMemcpyNode) between device addresses and pinned memory; return the node's index.
 
         Raises DriverError for pageable memory, and when a range of the device lies in no block.
         """
@@ -304,7 +304,7 @@ class Graphs:
         function: Callable[[], object] | None,
         seconds: float,
     ) -> int:
-        """Add a host function (cuGraphAddHostNode); returns its node."""
+        """Add a host function (cuGraphAddHostNode) that takes ``seconds`` on a core; return the node's index."""
         return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
 
     @property
@@ -352,9 +352,9 @@ class Graphs:
             await self._context.locked_work(self._context.costs.stream_destroy)
 
     async def launch(self, executable: GraphExec, stream: Stream) -> None:
-        """Put all nodes into a stream (cuGraphLaunch), behind the graph's previous launch; the caller does not wait.
+        """Put all nodes of a graph into a stream (cuGraphLaunch), behind the graph's previous launch, without waiting.
 
-        A graph takes one of the stream's places, whatever its number of nodes. Raises DriverError for a destroyed
+        A graph counts as one command of the stream, whatever its number of nodes. Raises DriverError for a destroyed
         graph, for a graph of another device, and when the stream is capturing.
         """
         with self._context.call(LAUNCH, stream) as call:

@@ -57,12 +57,11 @@ class BlockMemory:
             return address
 
     async def reserve(self, api: str, nbytes: int, phantom: bool, new: float | None = None) -> int:
-        """Take a block, then let the time of the driver's work pass; return the block's address.
+        """Take a block of device memory, then let the time of the driver's work pass; return the block's address.
 
-        The caller holds the context lock, on behalf of the call ``api``. ``new`` is the cost of new segments, if it
-        differs from that of cuMemAlloc.
-
-        Raises OutOfDeviceMemory.
+        The caller holds the context lock, on behalf of the call ``api``. ``new`` is the cost in seconds of new
+        segments, if
+        it differs from that of cuMemAlloc. Raises OutOfDeviceMemory.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
@@ -132,7 +131,7 @@ class ManagedMemory:
 
     @property
     def uvm(self) -> Uvm | None:
-        """Return the unified-memory driver, once a process on the device uses managed memory."""
+        """Return the unified-memory driver; None until a process on the device uses managed memory."""
         return self._kernel_driver.uvm
 
     def manage(self) -> Uvm:
@@ -177,7 +176,7 @@ class ManagedMemory:
     ) -> None:
         """Migrate managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
 
-        Raises DriverError without managed memory.
+        Raises DriverError if the process does not use managed memory.
         """
         with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=address)
@@ -343,7 +342,7 @@ class MemPools:
         return self._default
 
     async def create(self) -> MemPool:
-        """Create a pool (cuMemPoolCreate), which holds no memory yet."""
+        """Create a memory pool (cuMemPoolCreate), which holds no memory yet."""
         with self._context.call("cuMemPoolCreate"):
             await self._context.locked_work(self._read().create)
             return self._make()
@@ -366,7 +365,7 @@ class MemPools:
             self._context.pools.remove(pool)
 
     async def trim_to(self, pool: MemPool, keep: int) -> None:
-        """Give unused memory back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
+        """Give a pool's unused memory back to the driver until at most ``keep`` bytes are left (cuMemPoolTrimTo)."""
         with self._context.call("cuMemPoolTrimTo") as call:
             self._check(call, pool)
             async with self._context.locked():
@@ -409,7 +408,7 @@ class MemPools:
                 return pool.take(free, nbytes, new=True)
 
     async def free(self, address: int, stream: Stream) -> None:
-        """Free memory of a pool when what is in the stream has completed (cuMemFreeAsync); the host does not wait.
+        """Free a pool's memory once the stream's earlier commands have completed (cuMemFreeAsync), without waiting.
 
         Raises DriverError when no allocation of a pool begins there.
         """

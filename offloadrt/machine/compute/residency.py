@@ -27,7 +27,7 @@ from offloadrt.trace import Trace
 
 @attrs.frozen
 class FaultSpec:
-    """Parameters of page faults of a device's kernels."""
+    """What a device's kernels pay and do at page faults, from the machine's profile."""
 
     range: Annotated[int, "fault.range"]
     """Size and alignment in bytes of the range that one service maps; the last range may be smaller."""
@@ -45,7 +45,7 @@ Mapped = Callable[[int, int], tuple[int, int]]
 
 @attrs.define(eq=False)
 class Missing:
-    """The address ranges that a kernel on an APU must still access and the GPU cannot translate, in order of access."""
+    """The address ranges that a kernel on an APU has still to access but its GPU cannot translate, in order."""
 
     pieces: list[tuple[int, int]]  # (low, high), aligned to `range`
     range: int  # bytes that one service of a fault maps
@@ -64,7 +64,7 @@ class Missing:
         return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
-        """Go on to the next missing range, because the kernel has the one at `head`."""
+        """Go on to the next missing range, because the kernel can now access the one at `head`."""
         self.address += self.range
         if self.address >= self.pieces[self.piece][1]:
             self.piece += 1
@@ -75,7 +75,8 @@ class Missing:
 class KernelFaults:
     """The page faults of a device's kernels; ``pages`` is its page table, ``handler`` its fault handler's mailbox.
 
-    No service reaches beyond the memory that the program has (``mapped``, by process), as the kernel driver's ranges
+    A fault's service stays inside the memory that the program has (``mapped``, by process), as the kernel driver's
+    ranges
     end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each process has
     a page table of its own on a real GPU.  Here one stands for all, since no two processes share an address.
 
@@ -121,7 +122,7 @@ class KernelFaults:
         return Missing(pieces, size, self.mapped[packet.stream.process], total, threads, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
-        """Return the fault on the first missing page, which ends the kernel."""
+        """Return the access fault at the kernel's first missing page; without XNACK, that fault ends the kernel."""
         self._violations += 1
         address = next(max(low, begin) for begin, size in packet.touches for low, _ in self.pages.missing(begin, size))
         name = packet.launch.kernel.name
@@ -154,7 +155,7 @@ class KernelFaults:
         return min(pages, (high - low) / page) * min(1.0, self.spec.outstanding / max(1.0, touched))
 
     def served(self, message: FaultServed, stalled_s: float) -> None:
-        """Count a fault of a kernel that resumes after a stall of ``stalled_s`` seconds."""
+        """Count a served fault of a kernel that goes on after a stall of ``stalled_s`` virtual seconds."""
         if message.pages:
             self._faults += 1
         else:
@@ -187,7 +188,7 @@ class LaunchOutOfResources(Exception):
 
 @attrs.frozen
 class SMLimits:
-    """The limits of one SM."""
+    """The limits of one SM: threads, teams, warps, registers and loads in flight."""
 
     threads: Annotated[int, "sm.max_threads"]
     teams: Annotated[int, "sm.max_teams"]
@@ -261,7 +262,7 @@ class ResidentKernel(msgspec.Struct, eq=False):
 
     @property
     def rate(self) -> float:
-        """Return how many SMs' worth of slots the kernel fills; 0 while it is preempted."""
+        """Return how many SMs the kernel's placed teams fill (a fraction counts); 0 while it is preempted."""
         if self.preempted:
             return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
@@ -290,11 +291,11 @@ class TeamSlots:
     """The kernel that has begun with only some of its slots; None without such a kernel."""
 
     def has_room(self, teams_per_sm: int) -> bool:
-        """Tell whether the first team of the next kernel finds a slot, when an SM has `teams_per_sm` slots for it."""
+        """Tell whether a team of the next kernel finds a slot, if an SM has `teams_per_sm` slots for such teams."""
         return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
-        """Give a kernel the slots that it lacks, as far as they are free; return whether it got one."""
+        """Give a kernel the slots for teams that it lacks, as far as some are free; return whether it got any."""
         lacking = kernel.teams - kernel.placed
         teams = min(lacking, math.floor(self.free * kernel.teams_per_sm + _ROUNDING))
         kernel.placed += teams
@@ -399,7 +400,7 @@ class ComputeSpec:
         return chain + max(roofline, (self._waves(launch) - 1) * chain)
 
     def drawn(self, launch: Launch) -> float:
-        """Return the bytes/s of memory that the threads of a launch draw alone.
+        """Return the memory bandwidth, in bytes/s, that the threads of a launch use when they run alone.
 
         By Little's law, this is bytes in flight over latency. The limits are the SMs that have teams and the memory,
         for the sectors that contain the bytes; teams are spread over all SMs before any SM gets a second one. Cached
@@ -544,12 +545,12 @@ class ResidentKernels:
         """Kernels that wait for pages, by number."""
 
     def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
-        """Let a kernel do the fraction ``part / whole`` of its work, on its share of the SMs."""
+        """Let a kernel do the fraction ``part / whole`` of its work, on the SMs that it gets."""
         amount = kernel.alone * part / whole * kernel.demand
         self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
 
     def limit(self, ticket: Ticket, kernel: ResidentKernel, rate: float) -> None:
-        """Limit a kernel to `rate` SMs from now on."""
+        """Limit a kernel to the speed that `rate` SMs give, from now on. ticket: its share of the SMs."""
         if (limited := self.share.limit(self.sim.now, ticket, rate)) is not ticket:
             del self.resident[ticket]
             self.resident[limited] = kernel
@@ -586,17 +587,17 @@ class TrafficStatistics:
 
 
 class MemoryTraffic:
-    """Divides the bandwidth between the copies in its ``flows`` and the resident kernels.
+    """Divides an APU's memory bandwidth between the copies in its ``flows`` and the resident kernels.
 
     The actor of the compute units calls ``divide`` while ``shared`` is True. Each DMA ring has a `Flow`, by which it
     reports when its copies begin and end.
 
-    A copy within one memory reads and writes each byte; it draws on the memory evenly from its beginning to its end.
+    A copy within one memory reads and writes each byte; it uses the memory evenly from its beginning to its end.
     While kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel
-    can use what it draws alone, and when it gets less, it can use so much less of the SMs. Kernels alone have nothing
-    to divide here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
-    Two simplifications: copies by the host's cores do not draw on this bandwidth (they could use about a tenth of it),
-    and a kernel draws evenly over its time, though a real one may read at its beginning and write at its end.
+    can use as much as when it runs alone, and when it gets less, it can use so much less of the SMs. Kernels alone have
+    nothing to divide here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
+    Two simplifications: copies by the host's cores do not use this bandwidth (they could use about a tenth of it),
+    and a kernel uses it evenly over its time, though a real one may read at its beginning and write at its end.
     """
 
     def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:
@@ -622,7 +623,7 @@ class MemoryTraffic:
         return self.flows[-1]
 
     def copy_began(self) -> None:
-        """Divide the bandwidth from now on if kernels and copies together could use more than there is."""
+        """Divide the bandwidth from now on if kernels and copies together could use more than the memory has."""
         if self._needed() > self.spec.bandwidth:
             self._copies_divide()
             self.tell()
@@ -681,7 +682,7 @@ class MemoryTraffic:
 
 @attrs.define(eq=False)
 class Flow:
-    """A DMA ring's copies, one by one: ``begin``, a sleep for the copy's time alone, and ``end`` if ``part`` is set."""
+    """The copies of one DMA ring: ``begin``, a sleep for the copy's time alone, then ``end`` if ``part`` is set."""
 
     memory: MemoryTraffic
     draw: float = 0.0
@@ -704,7 +705,7 @@ class Flow:
                 memory.copy_began()
 
     async def end(self, part: Ticket) -> None:
-        """Wait until a copy that divides the bandwidth has moved all bytes, after the time that it takes alone."""
+        """Wait, after the time that a copy takes alone, until it has moved all bytes with its part of the bandwidth."""
         memory = self.memory
         came = memory.sim.now
         await memory.pool.finish(part)

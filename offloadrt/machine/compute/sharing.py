@@ -58,7 +58,7 @@ class GpuContext:
     _costs_in_pages: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
 
     def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
-        """Return what a launch costs on the idle device.
+        """Return what a launch costs on a device that does nothing else.
 
         `small_pages`: the fraction of the bandwidth that the launch has on small pages; None if it touches none.
         """
@@ -100,14 +100,14 @@ class GpuContexts:
         return self.all[packet.stream.process]
 
     def arrived(self, packet: KernelPacket) -> None:
-        """Count a kernel that its queue has handed over; a context's first kernel makes it ask for a time slice."""
+        """Count a kernel that its queue has handed over; with its first kernel, a context asks for a time slice."""
         context = self.of(packet)
         context.kernels += 1
         if context.kernels == 1 and self.slicer is not None:
             self.slicer.put(ContextHasWork(context.process, True))
 
     def ended(self, packet: KernelPacket) -> GpuContext:
-        """Count a resident kernel that has ended, and return its context; after its last kernel it needs no slice."""
+        """Count a resident kernel's end, and return its context, which needs no time slice after its last kernel."""
         context = self.of(packet)
         context.resident -= 1
         context.kernels -= 1
@@ -124,7 +124,7 @@ class GpuContexts:
         return found
 
     def run(self, message: RunContexts, kernels: ResidentKernels) -> None:
-        """Stop the kernels of contexts whose time slice is over, where they are, and resume those of other contexts."""
+        """Stop the kernels of contexts whose time slice is over, and resume those of the contexts in `message`."""
         self.none_runs = not message.processes
         for context in self.all:
             context.running = context.process in message.processes
@@ -189,7 +189,10 @@ class TimeSlicer:
         self._born = sim.now
 
     async def run(self, compute: Mailbox) -> None:
-        """Give the compute units, which have the mailbox `compute`, to the contexts with work, for ever (the actor)."""
+        """Give the compute units to the contexts that have kernels, one after another, for ever (this is the actor).
+
+        `compute` is the mailbox of the compute units.
+        """
         while True:
             while not any(self._with_work):
                 self._note(await self.mailbox.get())

@@ -8,7 +8,7 @@ from offloadrt.machine.host_lock.policy import LockRequest
 
 
 class FifoPolicy:
-    """Give a released lock to the longest waiter.
+    """Gives a released lock to the longest waiter.
 
     The lock is the successor's from the release on: nobody can take it while the successor wakes up, so that each
     contended hold lasts as long as the hand-over and the work together. This is the lock convoy of fair mutexes.

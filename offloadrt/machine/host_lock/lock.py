@@ -14,7 +14,7 @@ from offloadrt.sim.scheduler import uninterrupted
 
 
 class HostLock:
-    """A lock under which host threads work; its policy chooses the next holder.
+    """A lock under which host threads work; a policy (``fifo`` or ``barging``) chooses the next holder.
 
     Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: the thread
     that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that work.
@@ -120,7 +120,7 @@ class HostLock:
     # ------------------------------------------------------------------ for whoever decides on the lock
 
     def withdraw(self, request: LockRequest) -> None:
-        """Withdraw a request, because its thread does not wait any more."""
+        """Withdraw a request for the lock, because its thread no longer waits."""
         request.thread.waits_for = None
         self.waiting.remove(request)
         try:

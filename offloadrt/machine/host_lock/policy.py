@@ -23,7 +23,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def seconds(self) -> float:
-        """Return the virtual seconds of the thread's first work under the lock, without noise and hand-over."""
+        """Return the virtual seconds of the thread's first work under the lock, without noise and wake-up cost."""
         return self.asked[0]
 
     @property
@@ -38,7 +38,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def changes(self) -> bool:
-        """Tell whether the thread may insert or remove an entry; False for a mere look-up."""
+        """Tell whether the thread may insert or remove an entry of the table; False if it only looks up."""
         return self.asked[3]
 
     @property
@@ -56,8 +56,8 @@ class LockPolicy(Protocol):
     """Decides which threads may enter a lock. A policy without state of its own can serve several locks.
 
     A lock without holders and waiters is taken without asking the policy, as a free futex is. The policy's attributes
-    are read once, when the lock is made. An answer that breaks the protocol ends the run with a RuntimeError that names
-    the policy and its class.
+    are read once, when the lock is made. An answer that breaks the rules below ends the run with a RuntimeError that
+    names the policy and its class.
     """
 
     name: str

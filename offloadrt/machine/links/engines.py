@@ -75,7 +75,7 @@ class EngineSpec:
 class CopyEngines:
     """The copy engines of one direction of a device, behind one FIFO queue.
 
-    ``submit`` queues a CopyPacket; ``carry`` transfers while the caller waits.
+    ``submit`` queues a CopyPacket; ``carry`` makes a transfer while the caller waits.
     """
 
     def __init__(self, sim: Simulation, device: int, spec: EngineSpec, compute: Mailbox, trace: Trace | None) -> None:
@@ -110,23 +110,23 @@ class CopyEngines:
         self._born = sim.now
 
     def share_link(self) -> Shared:
-        """Return this direction's path to the host, so that others than the engines can use it as well."""
+        """Return this direction's path to the host, so that others besides the engines can use its bandwidth."""
         self.share_lanes()
         return self._link
 
     def share_lanes(self) -> SharedPool:
-        """Return the bandwidth pool of the device's own link, for others to use, without the links above it."""
+        """Return the bandwidth of the device's own link, without the links above it, for others to use as well."""
         self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
 
     def share_link_of(self, other: CopyEngines) -> None:
-        """Let all transfers use another device's own link; call this before a run."""
+        """Let all transfers use the link of another device instead of an own one; call this before a run."""
         self._pool = other.share_lanes()
         self._link = other.share_link()
         self._alone = False
 
     def pass_also(self, above: Link) -> None:
-        """Let all transfers also pass a link above the device's own that several devices share; call before a run."""
+        """Let all transfers also pass ``above``, a link that several devices share; call this before a run."""
         self._link = Way(self.sim, self._copy_name, (self._pool, above))
         self._alone = False
 
@@ -168,7 +168,7 @@ class CopyEngines:
         over: Link | None = None,
         done: Signal | None = None,
     ) -> Signal:
-        """Queue a transfer of no stream and return; ``move`` runs at the transfer's end, then the signal is set.
+        """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
         ``done``: a signal to use, for which an actor may wait already. The other parameters are fields of `CopyPacket`.
         """
@@ -254,7 +254,7 @@ class RingSpec:
 
 @attrs.frozen
 class RingStatistics:
-    """Statistics of a ring; virtual seconds so far. busy_s + idle_s is the time elapsed (without the ablation)."""
+    """Statistics of a DMA ring; virtual seconds so far. busy_s + idle_s is the time elapsed, unless ``uncontended``."""
 
     busy_s: float
     """Time in which the ring transferred bytes."""
@@ -268,7 +268,7 @@ class RingStatistics:
 
 
 class DmaRing:
-    """One DMA ring: ``submit`` a DmaPacket. The ring's transfers are part of the memory's ``traffic``."""
+    """One DMA ring: copies each DmaPacket given to ``submit``, in order, with its part of the memory's ``traffic``."""
 
     def __init__(
         self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
@@ -415,7 +415,7 @@ class RelaySpec:
 
 
 class EngineHolder(Protocol):
-    """The attributes of a device that a relay of copies uses; ``Device``, which imports the relay, has them."""
+    """The attributes of a device that a copy through other devices uses; ``Device`` has them."""
 
     @property
     def engines(self) -> Mapping[str, CopyEngines]: ...

@@ -24,7 +24,7 @@ class Shared(Protocol):
     """A bandwidth that transfers share: a ``Link``, a ``SharedPool``, or a ``Way`` over several."""
 
     def serve(self, amount: float, cap: float = math.inf) -> Awaitable[None]:
-        """Transfer `amount` bytes at the rate that the division gives, at most ``cap`` per second."""
+        """Transfer `amount` bytes at the rate that the link's users get, at most ``cap`` bytes/s."""
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class LinkStatistics:
 class Link:
     """One direction of a link; ``bandwidth`` in bytes/s, of which one transfer can use at most ``cap``.
 
-    ``behind`` holds the further links on the path of this link's transfers.
+    ``behind`` holds the other links that this link's transfers pass after it.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class Link:
         self._born = sim.now
 
     async def serve(self, amount: float, cap: float = math.inf) -> None:
-        """Transfer `amount` bytes with the available bandwidth; a copy engine or a kernel awaits the end."""
+        """Transfer `amount` bytes, at most ``cap`` bytes/s; return at the end, for which a copy engine or kernel waits.
+        """
         begin, cap = self.sim.now, min(cap, self._cap)
         self._present.rise()
         try:

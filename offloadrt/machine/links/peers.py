@@ -29,7 +29,7 @@ _UP, _DOWN = "d2h", "h2d"
 # two devices that reach one another over PCIe passes the links of both, those of their switches if these are two, and
 # the link between the sockets if they are at two. A switch's link to the host is as wide as that of a device.
 class PcieTree:
-    """The shared links above the devices of one run."""
+    """The PCIe links above the devices of one run, at switches and sockets, which several devices share."""
 
     def __init__(self, sim: Simulation, spec: MachineSpec, node: NodeTopology, devices: Sequence[DiscreteGpu]) -> None:
         uncontended = spec.flag("pcie_switch.uncontended")
@@ -59,7 +59,7 @@ class PcieTree:
         return [*self._switches.values(), *self._sockets.values()]
 
     def way(self, source: int, destination: int) -> list[Shared]:
-        """Return the path of a copy between two devices over PCIe, beginning with the source's own link."""
+        """Return the links that a copy between two devices passes over PCIe, the source device's own link first."""
         lanes = (
             self._devices[source].engines[_UP].share_lanes(),
             self._devices[destination].engines[_DOWN].share_lanes(),
@@ -77,7 +77,7 @@ class PcieTree:
 
 @attrs.frozen
 class Route:
-    """The links, if any, by which a copy goes from one device to another."""
+    """How a copy goes from one device to another: over a link, by way of the device ``via``, or neither."""
 
     link: Link | None = None
     """The direct link; None for a copy through a relay."""
@@ -142,11 +142,11 @@ class Peers:
         return self.node.has_peers
 
     def can_access(self, source: int, destination: int) -> bool:
-        """Tell whether one device can reach the other's memory: over a link, or over PCIe."""
+        """Tell whether device ``source`` can access the memory of ``destination``: over a link, or over PCIe."""
         return (source, destination) in self.links
 
     def route(self, source: int, destination: int, access: bool) -> Route:
-        """Return the way of a copy. Without ``access``, that is, enabled peer access, no link is used."""
+        """Return how a copy goes between two devices. Without ``access`` (enabled peer access), no link is used."""
         if (over := self._over.get((source, destination))) is not None:
             return over if access else Route()
         if self._without_link == "neighbour":
@@ -181,11 +181,11 @@ class SocketMemory:
 
     @property
     def links(self) -> list[Link]:
-        """Return the links that any transfer has passed."""
+        """Return the links between sockets that any transfer has passed."""
         return [*self._links.values()]
 
     def bind(self, begin: int, nbytes: int, socket: int) -> None:
-        """Bind a range of host memory to a socket; what earlier bindings have beside it stays bound.
+        """Bind a range of host memory to a socket; the rest of an older range that overlaps stays bound as before.
 
         Raises ProfileError when the machine's sockets are not described, ValueError for a socket that does not exist.
         """
@@ -206,7 +206,7 @@ class SocketMemory:
             self._bound[begin] = end, socket
 
     def link(self, address: int, device: int, *, to_device: bool) -> Link | None:
-        """Return the link between sockets that a transfer to or from a device passes; None for near memory."""
+        """Return the link between sockets that a transfer passes; None for memory at the device's own socket."""
         if not len(self._bound) or (entry := self._bound.before(address)) is None:
             return None
         (end, socket), near = entry[1], self._node.socket_of(device)

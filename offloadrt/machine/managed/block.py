@@ -31,7 +31,7 @@ PageSets = Sequence[tuple[int, PageSet]]
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
-    """Group ascending page numbers by block; return a set of pages for each block.
+    """Group ascending page numbers by block; return (block, bit set of its pages) for each block.
 
     >>> by_block([1, 2, 9], 8)
     [(0, 6), (1, 2)]
@@ -52,7 +52,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
 
 
 def how_many(sets: Iterable[tuple[int, int]]) -> int:
-    """Count all pages of several blocks; each block's pages are given as a set."""
+    """Count all pages of several blocks, which are given as (block, bit set of its pages)."""
     count = 0
     for _, pages in sets:
         count += pages.bit_count()
@@ -60,7 +60,7 @@ def how_many(sets: Iterable[tuple[int, int]]) -> int:
 
 
 def merged(sets: PageSets) -> dict[int, int]:
-    """Merge the sets of pages of each block into one set a block."""
+    """Return one set of pages for each block, the union of all its sets in `sets`."""
     by_index = dict(sets)
     if len(by_index) < len(sets):
         by_index.clear()
@@ -70,7 +70,7 @@ def merged(sets: PageSets) -> dict[int, int]:
 
 
 def joined(first: PageSets, more: PageSets) -> PageSets:
-    """Return the union of two collections of pages by block; a page that is in both occurs once."""
+    """Return the union of two lists of (block, bit set of pages); a page that is in both occurs once."""
     if not first or not more:
         return first or more
     seen = merged(first)
@@ -78,19 +78,19 @@ def joined(first: PageSets, more: PageSets) -> PageSets:
 
 
 def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages that are not among `others`, in ascending order."""
+    """Return the `pages` (bit sets by block) that are not among `others`, as (block, bit set), blocks ascending."""
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
 def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages that are also in `those`, in the order of `sets`."""
+    """Return the pages of `sets` that are also in `those`, as (block, bit set of pages), in the order of `sets`."""
     return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
 
 
 def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Return the first page of each part, then the second of each, and so on; no page twice.
 
-    `lots`: how many pages of one block each part gives at most in a turn; by default one.
+    A part is a list of (block, bit set of pages). `lots`: how many pages each part gives in a turn; by default one.
 
     >>> in_turns([[(7, 0b1101)], [(7, 0b100000), (8, 1)]])
     [(7, 33), (7, 4), (8, 1), (7, 8)]
@@ -114,7 +114,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the pages that the first ``few`` reports name, if ``entries`` are spread evenly over all of `sets`.
+    """Return the pages that the first ``few`` fault reports name, if ``entries`` reports spread evenly over `sets`.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -123,7 +123,7 @@ def begun(sets: PageSets, entries: int, few: int) -> PageSets:
 
 
 def up_to(sets: PageSets, count: int) -> PageSets:
-    """Return the first `count` pages of the sets.
+    """Return the first `count` pages of some (block, bit set of pages), in order.
 
     >>> up_to([(7, 0b1101), (3, 0b11)], 2)
     [(7, 5)]
@@ -151,7 +151,7 @@ def _lowest(pages: PageSet, count: int) -> int:
 
 @functools.lru_cache(maxsize=1 << 16)
 def runs(pages: PageSet) -> tuple[tuple[int, int], ...]:
-    """Return a set of pages as ranges [low, high), ascending.
+    """Return the page numbers of a bit set as ranges [low, high), ascending.
 
     >>> runs(0b110111)
     ((0, 3), (4, 6))
@@ -194,7 +194,7 @@ class ManagedUsage:
     """Bytes migrated or copied to the device from another device."""
 
     def plus(self, other: ManagedUsage) -> ManagedUsage:
-        """Return the sums of the counts."""
+        """Return the sum of these counts and the counts of `other`."""
         pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
         return ManagedUsage(*(one + more for one, more in pairs))
 
@@ -214,7 +214,7 @@ def _no_story() -> str:
 
 @attrs.define(eq=False)
 class ManagedBlock:
-    """The state that one device keeps of one block; sets of pages are integers."""
+    """The state of one block of managed memory on one device; a set of pages is an integer, one bit for each page."""
 
     index: int
     """The block's address divided by its size."""
@@ -280,17 +280,16 @@ class ManagedBlock:
     # allocations
 
     def enter(self, address: int, pages: PageSet, usage: ManagedUsage) -> None:
-        """Record that these pages of the block belong to the allocation at ``address``."""
+        """Record that these pages of the block belong to the allocation that begins at ``address``."""
         self.users[address] = pages, usage
         self.sole = self.users[address] if len(self.users) == 1 else (0, None)
         self.valid |= pages
 
     def leave(self, address: int, pages: PageSet) -> int:
-        """End an allocation's part of the block; return those of its pages that belong to no other allocation.
+        """Remove an allocation from the block; return those of its pages that belong to no other allocation.
 
-        The returned pages stay unchanged until the driver has unmapped them and calls ``release``.
-
-        Raises IllegalTransition when no allocation begins at the address.
+        The returned pages stay unchanged until the driver has unmapped them and calls ``release``. Raises
+        IllegalTransition when no allocation begins at the address.
         """
         if address not in self.users:
             raise self._illegal(f"cannot leave the allocation at {address:#x}, which it does not hold", pages)
@@ -380,7 +379,7 @@ class ManagedBlock:
             self.at_peers[device] = there & ~pages
 
     def count_at_peers(self, pages: PageSet) -> int:
-        """Count those of `pages` that the GPU reaches in the memory of other devices."""
+        """Return how many of `pages` the GPU reaches in the memory of other devices."""
         return sum([(there & pages).bit_count() for there in self.at_peers.values()])
 
     # copies of pages in several places
@@ -408,7 +407,8 @@ class ManagedBlock:
         self.elsewhere |= pages
 
     def left_elsewhere(self, remaining: int) -> None:
-        """Set the pages that lie in other devices' memory to ``remaining``, because the others have left it."""
+        """Set the pages that lie in other devices' memory to ``remaining``; those that were there besides have left it.
+        """
         self.elsewhere = remaining & self.populated
 
     # the host
@@ -419,7 +419,8 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages, or for a whole block that has none (one chunk); return the pages that got it."""
+        """Make host memory for pages (for the whole block if it has none, as one chunk); return the pages that got it.
+        """
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there
@@ -452,17 +453,17 @@ class ManagedBlock:
         self.prefers_here = self.prefers_here | pages if where == "here" else self.prefers_here & ~pages
 
     def set_accessed_by(self, pages: PageSet, advised: bool) -> None:
-        """Set whether the GPU should always be able to translate pages."""
+        """Set whether the GPU should always be able to translate pages (the advice accessed-by)."""
         self.accessed_by = self.accessed_by | pages if advised else self.accessed_by & ~pages
 
     def set_read_mostly(self, pages: PageSet, advised: bool) -> None:
-        """Set whether reads of pages make copies."""
+        """Set whether a processor that reads these pages gets a copy of its own (the advice read-mostly)."""
         self.read_mostly = self.read_mostly | pages if advised else self.read_mostly & ~pages
 
     # errors
 
     def broken(self) -> list[str]:
-        """Return the invariants that the block's state violates; none after any sequence of legal transitions."""
+        """Describe the rules that the block's state breaks; an empty list after any sequence of allowed changes."""
         at_peers = list(self.at_peers.values())
         united = 0
         for there in at_peers:
@@ -543,7 +544,7 @@ class RootChunks:
 
 @attrs.define(eq=False)
 class WatchedPages:
-    """Counts the pages [low, high) that have no translation: all of them, and those in each span of the table."""
+    """Counts the pages [low, high) that the GPU cannot translate: in all, and in each span of the table."""
 
     low: int
     high: int

@@ -55,7 +55,7 @@ class FaultBuffer:
         self.injector: Injector | None = None
 
     def put(self, fault: ManagedFault) -> None:
-        """Add a kernel's entries as far as there is room; after the next replay the kernel reports the rest again."""
+        """Add a kernel's fault entries as far as there is room; the kernel reports the rest after the next replay."""
         room = self._size - self._entries
         if fault.entries > room:
             fault = fault.head(room)
@@ -71,7 +71,7 @@ class FaultBuffer:
                 self.mailbox.put(fault)
 
     def took(self, message: object) -> ManagedFault:
-        """Note that the handler has taken a message, free its entries, and return it.
+        """Note that the handler has taken a message, free its entries in the buffer, and return the message.
 
         TypeError if it is no ManagedFault.
         """
@@ -81,12 +81,13 @@ class FaultBuffer:
         return message
 
     def put_back(self, fault: ManagedFault) -> None:
-        """Put a message that was taken from the buffer back as the first one."""
+        """Put back a message that was taken from the buffer, as the first one."""
         self._entries += fault.entries
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return the seconds until the first entry is written, rounded up to polls of the handler, `each_s` apart."""
+        """Return the seconds until the first entry is written, rounded up to a multiple of the polling period `each_s`.
+        """
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
@@ -129,7 +130,7 @@ class _Region:
 
 
 class AccessCounters:
-    """The access counters of one device: the actor of the compute units counts, the driver's worker resets them."""
+    """The access counters of one device: the actor of its compute units counts; the driver's worker resets them."""
 
     def __init__(self, sim: Simulation, name: str, spec: CounterSpec, pages: ManagedPages) -> None:
         self.mailbox = Mailbox(sim, name)
@@ -141,12 +142,13 @@ class AccessCounters:
         """The pages that the current step of each kernel accesses, by the kernel's number."""
 
     def begin(self, kernel: int, reached: PageSets, nbytes: float) -> None:
-        """Note that a kernel's step moves `nbytes` bytes over the link, equally many of each page that it reaches."""
+        """Note that a kernel's step begins to move `nbytes` bytes over the link, equally from each page in `reached`.
+        """
         if reached:
             self._under_way.setdefault(kernel, []).append((reached, nbytes))
 
     def end(self, kernel: int, cause: int) -> None:
-        """Count the accesses of a kernel's step, whose transfers have ended."""
+        """Count the accesses of a kernel's step, as its transfers have ended. cause: the number of its directive."""
         for reached, nbytes in self._under_way.pop(kernel, ()):
             accesses_a_page = nbytes / self._spec.access / how_many(reached)
             for index, pages in reached:
@@ -212,7 +214,7 @@ class ManagedSpec:
     """Seconds that the host takes for a write of less than a line; such writes are serialized."""
 
     def attained(self, request: float, direction: str) -> float:
-        """Return the bytes/s of requests that have `request` bytes each.
+        """Return the bandwidth, in bytes/s, of requests over the link of `request` bytes each.
 
         Reads are limited by their number in flight and their latency (Little's law). Writes are posted: nobody waits
         for them, but they keep their order (PCIe Base Specification, ordering rules), and the host has to merge a
@@ -224,9 +226,9 @@ class ManagedSpec:
 
 
 class ManagedKernels:
-    """The part of a device's compute units for managed memory; the driver empties its fault ``buffer``.
+    """Runs a device's kernels over managed memory, in the actor of the compute units.
 
-    It runs in the actor of the compute units.
+    It writes faults to ``buffer``, which the driver empties.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class ManagedKernels:
         """
 
     def begin(self, resident: ResidentKernel) -> None:
-        """Divide a kernel into windows (of threads that are resident at the same time) and start it."""
+        """Divide a kernel into windows (groups of threads that are resident at the same time) and start it."""
         if any(access.visits for access in resident.packet.accesses):
             trace = resident.packet.trace
             if trace is None or not trace.elements.is_known:
@@ -311,7 +313,7 @@ class ManagedKernels:
         return max(1, min(WARP, math.ceil(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """Continue a kernel that has done a step; return False if that step was its last."""
+        """Let a kernel that has done a step go on with its next one; return False if that step was its last."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1

@@ -36,7 +36,7 @@ _ARRAY: Final = 8
 
 
 def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """Divide draws among several parts, as the generator's ``multinomial`` does, in a third of its time.
+    """Divide `draws` random choices among parts by their `counts`, as NumPy's ``multinomial`` does, but faster.
 
     >>> divided([3, 0, 1], 8, np.random.default_rng(1))
     [6, 0, 2]
@@ -52,9 +52,9 @@ def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int
 
 
 def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Draw integers in [low, high), fewer than 2**32, as the generator's ``integers`` does; faster for few draws.
+    """Return `draws` random integers in [low, high), fewer than 2**32, as NumPy's ``integers`` does, but faster.
 
-    A few draws are computed from the bit generator's output as NumPy does (Lemire, "Fast random integer generation in
+    A few of them are computed from the bit generator's output as NumPy does (Lemire, "Fast random integer generation in
     an interval", ACM TOMACS 29(1), 2019).
     """
     width = high - low
@@ -92,7 +92,7 @@ _SPARSE: Final = 16
 
 
 class Translations:
-    """The translations of one device by page number (address / page size), kept in *spans* of 512 blocks of pages."""
+    """The pages that one device can translate, by page number (address / page size), in *spans* of 512 blocks."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block
@@ -104,7 +104,7 @@ class Translations:
         """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return the span of a block, the position of the block's first page in the span, and the span's counts."""
+        """Return a block's span, the position of the block's first page in the span, and the span's counts."""
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)
@@ -112,7 +112,7 @@ class Translations:
         return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
-        """Take over a block's translations from the table for loads, except those of read-only pages."""
+        """Copy a block's state from the table for loads, except that read-only pages get no translation here."""
         table, offset, counts = self.place_of(block.index)
         new = bytearray(block.table[block.offset : block.offset + per_block])
         for low, high in runs(block.read_only):
@@ -125,7 +125,7 @@ class Translations:
     # ranges that are watched
 
     def watch(self, low: int, high: int) -> WatchedPages:
-        """Keep count of the pages of [low, high) without translation, until ``unwatch``."""
+        """Keep count of the pages of [low, high) that the GPU cannot translate, until ``unwatch``."""
         stretches = list(self._stretches(low, high))
         counts = [self._how_many(UNMAPPED, *stretch) for stretch in stretches]
         watch = WatchedPages(low, high, stretches, counts, sum(counts))
@@ -134,12 +134,13 @@ class Translations:
         return watch
 
     def unwatch(self, watch: WatchedPages) -> None:
-        """Stop counting a range's pages without translation."""
+        """Stop counting the pages without translation of a range that was watched."""
         for span, _, _ in watch.stretches:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Add `more` to the watched ranges' counts of untranslated pages of a block (negative: some got one)."""
+        """Add `more` to the counts of untranslated pages, for watched ranges with this block (negative: some got one).
+        """
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -153,7 +154,7 @@ class Translations:
     # questions
 
     def next_unmapped(self, low: int, high: int) -> int:
-        """Find the first page of [low, high) without translation; -1 without such a page."""
+        """Find the first page of [low, high) that the GPU cannot translate; -1 if it can translate all."""
         size = self._span
         while low < high:
             span, offset = divmod(low, size)
@@ -167,7 +168,7 @@ class Translations:
         return -1
 
     def unmapped_among(self, pages: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell for each page whether it has no translation."""
+        """Tell for each page number whether the GPU cannot translate the page."""
         missing = np.ones(pages.shape, np.bool_)
         spans = pages >> self._span.bit_length() - 1  # a block has a power of two of pages, and so has a span
         for span in range(int(spans.min(initial=1 << 62)), int(spans.max(initial=-1)) + 1):
@@ -177,7 +178,7 @@ class Translations:
         return missing
 
     def how_many(self, state: int, low: int, high: int) -> int:
-        """Count the pages of [low, high) whose translation has this state."""
+        """Count the pages of [low, high) with this state: local, remote or without translation."""
         total = 0
         for span, first, last in self._stretches(low, high):
             total += self._how_many(state, span, first, last)
@@ -202,7 +203,7 @@ class Translations:
         return counts[state]
 
     def unmapped_numbers(self, low: int, high: int) -> list[int]:
-        """Return the numbers of pages of [low, high) without translation; meant for ranges with few of them."""
+        """Return the numbers of the pages of [low, high) without translation; meant for ranges with few of them."""
         numbers: list[int] = []
         for span, first, last in self._stretches(low, high):
             base = span * self._span
@@ -217,7 +218,8 @@ class Translations:
         return numbers
 
     def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Draw up to ``draws`` different watched pages without translation, all equally likely."""
+        """Choose up to ``draws`` different watched pages without translation, all equally likely; return (block, bits).
+        """
         if not watch.missing:
             return []
         numbers: set[int] = set()
@@ -245,9 +247,9 @@ class Translations:
 class ManagedPages:
     """The blocks of one device's managed memory, and the page table that their states are written to.
 
-    ``story`` describes for errors whose memory this is, at which time, and in which actor.
-
-    Raises ValueError unless the number of pages in a block is a power of two.
+    ``story`` is a function that says for errors whose memory this is, at what time and in which actor. Raises
+    ValueError
+    unless the number of pages in a block is a power of two.
     """
 
     def __init__(
@@ -283,7 +285,7 @@ class ManagedPages:
     # blocks
 
     def block(self, index: int) -> ManagedBlock:
-        """Return a block, which is made at the first request."""
+        """Return the block with this index; it is made at the first request."""
         block = self.blocks.get(index)
         if block is None:
             block = self.blocks[index] = ManagedBlock(index, *self.translations.place_of(index), self._story)
@@ -339,7 +341,8 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: PageSet) -> list[tuple[int, ManagedUsage]]:
-        """Divide pages of a block among its allocations: (number of pages, counts); the first gets shared pages."""
+        """Divide a block's pages among its allocations, as (number of pages, usage); the first one gets shared pages.
+        """
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -355,7 +358,7 @@ class ManagedPages:
         return shares
 
     def usage_at(self, address: int) -> ManagedUsage:
-        """Return the counts of the allocation that contains an address."""
+        """Return the usage counts of the allocation that contains an address."""
         users = self.block(address // self.block_size).users
         begin = max((begin for begin in users if begin <= address), default=None)
         return self._usage("") if begin is None else users[begin][1]
@@ -368,9 +371,8 @@ class ManagedPages:
     def set_state(self, block: ManagedBlock, pages: PageSet, state: int) -> None:
         """Set the GPU's translation of some pages of a block to ``LOCAL``, ``REMOTE`` or ``UNMAPPED``.
 
-        With ``LOCAL`` the GPU becomes the owner; otherwise the CPU does, if anybody has touched the pages.
-
-        Raises IllegalTransition when pages become ``LOCAL`` that the GPU has already.
+        With ``LOCAL`` the GPU becomes the owner; otherwise the CPU does, if anybody has touched the pages. Raises
+        IllegalTransition when pages become ``LOCAL`` that the GPU has already.
         """
         remote = block.remote
         more = ((block.resident | remote) & pages).bit_count()
@@ -413,7 +415,7 @@ class ManagedPages:
         self.peer_pages += pages.bit_count()
 
     def at_peers(self, low: int, high: int, picks: Picks | None = None) -> dict[int, int]:
-        """Count the pages of [low, high), or those in `picks`, that lie in the memory of each other device."""
+        """Count the pages of [low, high), or of `picks`, that lie in other devices' memory, by device."""
         counts: dict[int, int] = {}
         per_block = self.per_block
         for index in range(low // per_block, -(-high // per_block)):
@@ -427,7 +429,7 @@ class ManagedPages:
         return counts
 
     def tell_stores_apart(self) -> None:
-        """Keep translations for stores apart from those for loads from now on: pages may get copies elsewhere."""
+        """Keep translations for stores apart from those for loads from now on: pages may get read-only copies."""
         if self.for_stores is None:
             self.for_stores = Translations(self.per_block)
             for block in self.blocks.values():
@@ -449,7 +451,8 @@ class ManagedPages:
     # questions
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None, stores: bool = False) -> int:
-        """Find the first page of [low, high), or of those ``among`` them, without translation; -1 if none is."""
+        """Find the first page of [low, high), or of its pages in ``among``, without translation; -1 if there is none.
+        """
         if among is None:
             return self.table_for(stores).next_unmapped(low, high)
         for index, pages in self.unmapped(low, high, among, 1, stores):
@@ -461,7 +464,7 @@ class ManagedPages:
     ) -> list[tuple[int, int]]:
         """Return all pages of [low, high) without translation, ascending, of at most ``most`` blocks.
 
-        ``among``: only these pages. ``stores``: by the translations for stores, which read-only pages do not have.
+        ``among``: only these pages. ``stores``: use the table for stores, which has no read-only pages.
         """
         sets: list[tuple[int, int]] = []
         per_block, blocks = self.per_block, self.blocks
@@ -485,7 +488,7 @@ class ManagedPages:
         return sets
 
     def remote_among(self, picks: Picks, low: int, high: int) -> int:
-        """Count the picked pages in [low, high) that the GPU reaches over a link."""
+        """Count the pages of `picks` in [low, high) that the GPU reaches over a link."""
         per_block, count = self.per_block, 0
         for index in range(low // per_block, -(-high // per_block)):
             block = self.blocks.get(index)

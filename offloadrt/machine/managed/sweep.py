@@ -31,7 +31,7 @@ from offloadrt.machine.managed.warps import ResidentWarps, Warps
 
 @attrs.frozen
 class ByteRuns:
-    """Runs of bytes within a range of memory."""
+    """Runs of bytes (stretches of neighbours) within a range of memory: their number, length and alignment."""
 
     count: float
     run: float
@@ -96,11 +96,12 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """Return how many separate runs of bytes data or a branch choose to access; 0 for a sweep without gaps."""
+        """Return how many separate runs of bytes are accessed where data or a branch choose them; 0 without gaps."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
-        """Return the fraction of the pages of ``size`` bytes that a sweep touches."""
+        """Return the fraction of the range's pages, of ``size`` bytes, that the kernel touches as it goes through it.
+        """
         if self.picked is None or not self.nbytes:
             return 1.0
         return 1.0 - self.picked.left_out(size, self.nbytes)
@@ -123,7 +124,8 @@ class ManagedAccess:
         return sectors * (1.0 - left_out)
 
     def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
-        """Return the mean bytes of a request over the link, which moves the touched sectors of one cache line."""
+        """Return the mean bytes of a request over the link: the touched sectors (``sector`` bytes) of one cache line.
+        """
         lines = self.moved(places, line)
         return self.moved(places, sector) / lines * line if lines else line
 
@@ -133,10 +135,10 @@ Accesses = tuple[ManagedAccess, ...]
 
 @attrs.frozen
 class GridStride:
-    """The order of a grid-stride loop: blocks stay resident for all ``rounds``, one iteration of a thread in each.
+    """The order of a grid-stride loop: a thread block stays resident for all ``rounds``, with one iteration in each.
 
-    A *cell* is one iteration. Where a group of resident blocks accesses more pages than its SMs can wait for, its
-    window is divided into ``lots``: each SM first gets what its oldest blocks request.
+    A *cell* is one iteration; a window is what the resident blocks do in one round. Where they access more pages than
+    their SMs can wait for, it is divided into ``lots``: each SM first gets what its oldest blocks request.
     """
 
     blocks: int  # in the whole grid
@@ -163,14 +165,14 @@ class GridStride:
         return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's cells as ranges [low, high), one for each block where SMs report side by side."""
+        """Return a window's cells (iterations) as ranges [low, high), one for each block if SMs report side by side."""
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
         return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first cell of a window, and the cell after its last one."""
+        """Return the first cell (iteration) of a window, and the cell behind its last one."""
         blocks = self._blocks_of(window)
         return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
 
@@ -183,7 +185,7 @@ class GridStride:
         return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
 
     def before(self, window: int) -> int | None:
-        """Return the window of the same threads' previous iteration; None for the threads' first one."""
+        """Return the window with the previous iteration of the same threads; None if it has their first iteration."""
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
@@ -208,11 +210,12 @@ class Tiled:
 
     @property
     def total(self) -> int:
-        """Return the number of cells, which are the threads of the whole grid."""
+        """Return the number of cells (iterations), which is that of the threads of the whole grid."""
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's cells as ranges [low, high): one for each row of threads in which it has blocks."""
+        """Return a window's cells (threads) as ranges [low, high): one for each row of threads in which it has blocks.
+        """
         first, last = (self.blocks * one // self.windows for one in (window, window + 1))
         pitch, found = self.columns * self.width, list[tuple[int, int]]()
         for line in range(first // self.columns, -(-last // self.columns)):
@@ -226,7 +229,7 @@ class Tiled:
         return found
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first cell of a window, and the cell after its last one."""
+        """Return the first cell (thread) of a window, and the cell behind its last one."""
         cells = self.cells(window)
         return (cells[0][0], cells[-1][1]) if cells else (0, 0)
 
@@ -257,7 +260,7 @@ class Residence:
 def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
     """Return the order in which a launch executes its iterations in windows; None for ascending order.
 
-    swept: for each swept array, the bytes of the pages that the launch touches
+    on: what the SMs hold at one time, which is a window. swept: for each array gone through, the bytes of its pages.
     """
     groups = -(-launch.teams // (on.sms * on.blocks))
     rounds = -(-launch.iterations // (launch.teams * launch.threads))
@@ -286,7 +289,7 @@ _FEW = 4
 
 @attrs.define(eq=False)
 class RandomHits:
-    """The random accesses to one range: equally many in each window of a kernel, and independent."""
+    """The random accesses to one range: independent, and equally many in each window (the resident threads' work)."""
 
     per_window: float
     """Number of accesses in one window."""
@@ -302,13 +305,13 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Drop the drawn hit, so that it is drawn anew: pages that were present at the draw are missing now."""
+        """Choose the next hit on a missing page anew: pages that were present at the last choice are missing now."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
-        """Return the first window from ``window`` on in which an access meets a missing page; draw it if needed.
+        """Return the first window from ``window`` on in which an access meets a missing page; choose it at random.
 
-        The hit is drawn again when pages have gone. When pages have come it stays, so that it may be slightly early.
+        It is chosen again when pages have gone. When pages have come it stays, so that it may be slightly early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -319,7 +322,8 @@ class RandomHits:
         return self._next
 
     def met(self, window: int, end: int, pages: ManagedPages, rng: np.random.Generator) -> PageSets:
-        """Draw the missing pages that accesses meet in the windows [window, end)."""
+        """Choose at random the missing pages that accesses meet in the windows [window, end); a hit must be among them.
+        """
         hit = self.next_window(window, rng)
         if hit >= end:
             return ()
@@ -356,7 +360,8 @@ _ALL = 1.0 - 1e-6
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """The progress of one kernel through its ``windows``, in steps without a fault of up to ``step_windows`` each."""
+    """One kernel's progress through its ``windows`` of resident threads, in fault-free steps of up to ``step_windows``.
+    """
 
     accesses: Accesses
     windows: int
@@ -421,7 +426,7 @@ class ManagedSweep:
         order: WindowOrder | None = None,
         resident: ResidentWarps | None = None,
     ) -> ManagedSweep:
-        """Return the progress of a kernel that starts; draws the pages of its accesses with gaps."""
+        """Return the progress of a kernel that starts; chooses at random the pages of its accesses with gaps."""
         levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]
@@ -456,11 +461,11 @@ class ManagedSweep:
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Make ``window`` the current one; its first level is checked next."""
+        """Make ``window`` the current one; its first level of accesses (no data needed before) is checked next."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end`` to the next window, at most ``ahead`` from here, whose first accesses miss a page."""
+        """Set ``end`` to the next window, at most ``ahead`` windows on, whose first accesses miss a page."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:
@@ -471,8 +476,8 @@ class ManagedSweep:
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
         """Return the pages, each once, that the window's accesses at a level need and the GPU cannot translate.
 
-        A warp makes its independent loads one after another and waits only where a value is used, so that the pages of
-        several arrays are reported in turns. Sets ``entries`` and ``stored`` for these pages.
+        An access's level is the number of loads that its address waits for. A warp makes the loads of a level one after
+        another, so pages of several arrays are reported in turns. Sets ``entries`` and ``stored`` for these pages.
         """
         parts, lots = list[PageSets](), list[int]()
         self.entries, self.stored = 0, {}
@@ -529,7 +534,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until`` to the first window from ``end`` on that lacks a page, or to the longest step's end."""
+        """Set ``until``, where the next step ends: the first window from ``end`` on that lacks a page, or the limit."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:
@@ -557,7 +562,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until`` anew, because translations were removed after the step had done ``done`` windows."""
+        """Set ``until``, the step's end, again: translations were removed after the step had done ``done`` windows."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1
@@ -581,7 +586,7 @@ class ManagedSweep:
         return False
 
     def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[int, int, float, float]]:
-        """Yield (index of an access, device, bytes read, bytes written) of the current step, in whole sectors.
+        """Yield (index of an access, device, bytes read, bytes written) for the current step, in whole sectors.
 
         The device is the one whose memory the access reaches over a link, or ``HOST``.
         """

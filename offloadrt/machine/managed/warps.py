@@ -57,7 +57,7 @@ class AddressTrace:
         }
 
     def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
-        """Return a launch that knows which sectors its accesses touch, from the current values of the index arrays."""
+        """Return a launch that knows which memory sectors its accesses touch, from what its index arrays hold now."""
         values, analysis = self._values(), self.elements.analysis
         digests = [
             zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes())
@@ -72,7 +72,7 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """Finds the warps of a launch's resident teams and their pages; ``groups`` of teams are resident in succession."""
+    """Finds the warps of a launch's resident teams and their pages; ``groups`` of teams are resident one by one."""
 
     trace: AddressTrace
     launch: Launch

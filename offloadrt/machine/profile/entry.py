@@ -38,7 +38,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 class TopologyError(ValueError):
-    """Raised for a text that describes no topology; the message names the wrong part and the reason."""
+    """Raised for a text that describes no topology of links; the message names the wrong part and the reason."""
 
 
 @attrs.frozen
@@ -61,14 +61,15 @@ class Topology:
 
     @property
     def highest(self) -> int:
-        """Return the highest number of a device that has a link; -1 if no device has one."""
+        """Return the highest device number that has a link; -1 if no device has one."""
         return max((high for _, high in self.pairs), default=-1)
 
     def neighbour(self, source: int, destination: int, devices: int) -> int | None:
         """Return the device of 0 to ``devices - 1`` through which a copy can go over two links; None if there is none.
 
-        The rule is ours: of the devices whose narrower side has the most links, take the lowest. CUDA goes through the
-        host, so there is no driver to follow.
+        Take the device for which the smaller of the two numbers of links is largest; of several, the lowest. The rule
+        is this
+        project's: CUDA goes through the host, so there is no driver to follow.
         """
         best, most = None, 0
         for device in range(devices):
@@ -79,10 +80,7 @@ class Topology:
 
 
 def parse_topology(text: str) -> Topology:
-    """Read the topology that a text describes.
-
-    Raises TopologyError.
-    """
+    """Read the links that a profile's text describes. Raises TopologyError."""
     if (switch := _SWITCH.fullmatch(text.strip())) is not None:
         if not (links := int(switch[1])):
             raise TopologyError(f'{text!r} has no link; write "{NO_LINKS}" for devices without links')
@@ -108,10 +106,7 @@ def parse_topology(text: str) -> Topology:
 
 
 def parse_groups(text: str) -> Groups:
-    """Read the groups of devices that a text describes.
-
-    Raises TopologyError.
-    """
+    """Read the groups of devices that a profile's text describes. Raises TopologyError."""
     groups: list[tuple[int, ...]] = []
     for word in _words(text, "groups"):
         if _GROUP.fullmatch(word) is None:
@@ -207,7 +202,7 @@ class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @attrs.frozen
 class ProfileEntry:
-    """A checked entry of a profile.  Numbers are SI floats (seconds, bytes, bytes/s, flop/s, counts)."""
+    """A checked entry of a profile.  Numbers are floats in SI units (seconds, bytes, bytes/s, flop/s, counts)."""
 
     key: str
     value: Value
@@ -242,7 +237,7 @@ class ProfileEntry:
 
     @property
     def shown(self) -> str:
-        """Return the value in the entry's own unit, as reports show it."""
+        """Return the value as text in the unit in which the entry is written, as reports show it."""
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
         if isinstance(self.value, str) or self.unit is None:
@@ -250,9 +245,10 @@ class ProfileEntry:
         return f"{self.value / self.unit.factor:.6g} {self.unit.text}"
 
     def at(self, end: RangeEnd) -> ProfileEntry:
-        """Return this entry with the value at an end of its range, at its geometric mean, or in between.
+        """Return this entry with its value at an end of its range, at the geometric mean of the ends, or in between.
 
-        The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps between places
+        The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps within the
+        range
         are equal factors for the same reason.  Between the ends, counts and bytes are whole.  An entry without a range
         stays as it is.
         """
@@ -266,7 +262,7 @@ class ProfileEntry:
         return attrs.evolve(self, value=float(round(between)) if whole else between)
 
     def scaled(self, times: tuple[float, float], origin: str, reason: str) -> ProfileEntry:
-        """Return this entry of the machine ``origin`` with its range multiplied by ``times``."""
+        """Return this entry, taken from the machine ``origin``, with the ends of its range multiplied by ``times``."""
         low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
         assert isinstance(low, float) and isinstance(high, float)
         low, high = low * times[0], high * times[1]
@@ -283,10 +279,7 @@ class ProfileEntry:
         )
 
     def check_replaces(self, base: ProfileEntry) -> None:
-        """Check that this entry is of the same kind as the base's entry that it replaces.
-
-        Raises EntryError.
-        """
+        """Check that this entry is of the same kind as the base's entry that it replaces. Raises EntryError."""
         if self._kind != base._kind:
             raise EntryError(f"is {self._kind}, but in the base it is {base._kind}")
         if isinstance(self.value, str):
@@ -330,10 +323,7 @@ def in_words(error: msgspec.ValidationError) -> str:
 
 
 def parse(key: str, raw: object) -> ProfileEntry:
-    """Check one entry of a TOML file and return it.
-
-    Raises EntryError with the reason.
-    """
+    """Check one entry of a TOML file and return it. Raises EntryError with the reason."""
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:

@@ -122,37 +122,25 @@ class MachineSpec:
         return value
 
     def count(self, key: str) -> int:
-        """Return the whole number of an entry.
-
-        Raises ProfileError.
-        """
+        """Return the whole number of an entry. Raises ProfileError if it is no such number."""
         value = self.value(key)
         if value != int(value):
             raise ProfileError(self.path, key, f"is {value!r}, but a whole number is needed")
         return int(value)
 
     def text(self, key: str) -> str:
-        """Return the text of an entry.
-
-        Raises ProfileError.
-        """
+        """Return the text of an entry. Raises ProfileError if it is no text."""
         value = self._entry(key).value
         if not isinstance(value, str):
             raise ProfileError(self.path, key, f"is {value!r}, but a text is needed")
         return value
 
     def topology(self, key: str) -> Topology:
-        """Return the links between devices that an entry describes.
-
-        Raises ProfileError.
-        """
+        """Return the links between devices that an entry describes. Raises ProfileError."""
         return self._parsed(key, parse_topology)
 
     def groups(self, key: str) -> Groups:
-        """Return the groups of devices that an entry describes.
-
-        Raises ProfileError.
-        """
+        """Return the groups of devices that an entry describes. Raises ProfileError."""
         return self._parsed(key, parse_groups)
 
     def _parsed(self, key: str, parse: Callable[[str], T]) -> T:
@@ -162,10 +150,7 @@ class MachineSpec:
             raise ProfileError(self.path, key, str(error)) from None
 
     def flag(self, key: str) -> bool:
-        """Return the truth value of an entry.
-
-        Raises ProfileError.
-        """
+        """Return the truth value of an entry. Raises ProfileError if it is neither true nor false."""
         value = self._entry(key).value
         if not isinstance(value, bool):
             raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
@@ -210,7 +195,7 @@ class MachineSpec:
         return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
 
     def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:
-        """Return this machine with the user's values and, where asked for, with ranges at their ends.
+        """Return this machine with the user's values (``overrides``), and with ranges at the ends that are asked for.
 
         Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
         """
@@ -278,7 +263,7 @@ class NodeTopology:
 
     @property
     def has_peers(self) -> bool:
-        """Tell whether any two devices reach one another's memory."""
+        """Tell whether some two of the machine's devices can access each other's memory."""
         return bool(self.links) or self.pcie_peers != "none"
 
     def switch_of(self, device: int) -> int | None:
@@ -540,7 +525,7 @@ def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Ma
 
 @attrs.frozen
 class WithoutMeasurements:
-    """The entries that a machine's profile would have if nobody had measured the machine."""
+    """The entries that a machine's profile would have if nobody had measured anything on that machine."""
 
     entries: Mapping[str, ProfileEntry]
     """The entries that replace measured ones, scaled from other machines."""
@@ -549,12 +534,10 @@ class WithoutMeasurements:
 
 
 def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
-    """Find the replacements for a machine's measured entries: its bases' entries, or `elsewhere`.
+    """Find what a machine's measured entries would be otherwise: its bases' entries, or those `elsewhere`.
 
     An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
-    Values from data sheets stay.
-
-    Raises ProfileError.
+    Values from data sheets stay. Raises ProfileError.
     """
     files = _files(name, _MACHINE)
     named = runtime if runtime is not None else _default_runtime(files)

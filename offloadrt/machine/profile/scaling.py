@@ -33,7 +33,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class ScaledPart(msgspec.Struct, frozen=True):
-    """A part of a machine, and the profile entries that depend on it."""
+    """A part of a machine, such as its memory, and the profile entries that are scaled by its speed."""
 
     name: str
     reference: str
@@ -56,7 +56,7 @@ _RATES = ("data / time", "work / time")
 
 @functools.cache
 def part_of(key: str) -> ScaledPart | None:
-    """Return the part of a machine that an entry depends on; None if it depends on none and is never scaled."""
+    """Return the part of a machine by whose speed an entry is scaled; None if the entry is never scaled."""
     named = ((part, name.removesuffix("*"), name.endswith("*")) for part in PARTS for name in part.keys)
     return next((part for part, name, begins in named if (key.startswith(name) if begins else key == name)), None)
 
@@ -69,13 +69,13 @@ def is_scalable(entry: ProfileEntry) -> bool:
 
 
 def ends(entry: ProfileEntry) -> tuple[float, float]:
-    """Return the ends of an entry's range; for an entry without a range, its value twice."""
+    """Return the two ends of an entry's range; for an entry without a range, (its value, its value)."""
     assert isinstance(entry.value, float)
     return (entry.value, entry.value) if entry.low is None or entry.high is None else (entry.low, entry.high)
 
 
 def scaled(entry: ProfileEntry, origin: str, there: tuple[float, float], here: tuple[float, float]) -> ProfileEntry:
-    """Return an entry of the machine ``origin`` as it is expected here.
+    """Return an entry of the machine ``origin`` as it is expected on this machine, scaled by a part's speed.
 
     ``there`` and ``here`` are the ranges of the part's reference entry on the two machines; a larger value is faster,
     except for ``gpu.cycle``.

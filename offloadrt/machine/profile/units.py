@@ -54,7 +54,7 @@ class Unit:
 
 
 class UnitError(ValueError):
-    """Raised for a unit or a quantity that the registry does not know; the message lists the known ones."""
+    """Raised for a unit or a quantity that is not known; the message lists the known ones."""
 
 
 @functools.cache
