@@ -73,8 +73,7 @@ def model(name: str) -> ModuleType | None:
 
 
 class ModelFinder:
-    """Makes `import offloadrt.NAME` work for each programming model, with the module of `from offloadrt import NAME`.
-    """
+    """Makes `import offloadrt.NAME` work for each programming model, as `from offloadrt import NAME` does."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         home, _, asked = name.partition(".")

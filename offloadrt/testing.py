@@ -214,8 +214,7 @@ def _explorer() -> Any:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Run the test as the first actor of the emulated run, then under other schedules if asked (`--offload-explore`).
-    """
+    """Run the test as the first actor of the emulated run, then under other schedules if `--offload-explore` asks."""
     __tracebackhide__ = True
     if not (isinstance(item, pytest.Function) and "offload" in item.funcargs and inspect.iscoroutinefunction(item.obj)):
         return (yield)

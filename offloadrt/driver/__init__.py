@@ -52,8 +52,7 @@ class ManagedCalls(Protocol):
         """Begin to use managed memory, and spawn its actors; called by a running actor."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
-        """Allocate managed memory, independently of the program's other arrays; return its address. name: in reports.
-        """
+        """Allocate managed memory, independently of other arrays; return its address. name: for reports."""
 
     async def free(self, address: int) -> None: ...
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:

@@ -30,7 +30,7 @@ _HALTS: dict[str, dict[Operation, type[DrainKernels] | type[SuspendKernels]]] = 
 
 
 class Halting:
-    """Halts one device during allocations and frees, as ``policy`` says (a key of the table above)."""
+    """Halts a device's kernels during allocations and frees, as ``policy`` says (a key of this module's table)."""
 
     def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
         self._sim = sim
@@ -46,7 +46,7 @@ class Halting:
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:
-        """Halt the device; return the argument of ``end``. The wait counts as ``drain`` in the host time."""
+        """Halt the device; return the argument of ``end``. The wait counts as ``drain`` in the host's time."""
         since = self._sim.now
         resume = await halt(self._device, self._halts[operation], reason, cause)
         self._host_time.add("drain", self._sim.now - since)
@@ -61,7 +61,10 @@ class Halting:
 async def halt(
     device: Device, how: type[DrainKernels] | type[SuspendKernels], reason: str, cause: int
 ) -> ResumeKernels:
-    """Wait until a device's kernels are halted; return the message that lets them run again."""
+    """Wait until a device's kernels are halted; return the message that lets the kernels run again.
+
+    how: whether kernels finish first (DrainKernels) or stop where they are (SuspendKernels).
+    """
     mailbox = device.compute.mailbox
     suspends = how is SuspendKernels
     resume = ResumeKernels(reason, suspends, cause, device.process)

@@ -78,7 +78,7 @@ class KfdCosts:
 
 
 class MmapLock:
-    """The mmap lock of one process; with ``uncontended``, an experiment, it never makes anyone wait."""
+    """The mmap lock of one process. With ``uncontended``, an ablation, it never makes anyone wait."""
 
     __slots__ = ("_contends", "_lock")
 
@@ -101,7 +101,7 @@ class MmapLock:
             await self._lock.acquire_write()
 
     def downgrade(self) -> None:
-        """Become a reader instead of the writer, without releasing the lock."""
+        """Turn the writer into a reader, without releasing the lock."""
         if self._contends:
             self._lock.downgrade()
 
@@ -117,7 +117,7 @@ class MmapLock:
 
 @attrs.frozen
 class AddressSpace:
-    """The parts of a process that are needed to serve its page faults."""
+    """What is needed to serve a process's page faults: the host's page table, locks and ranges."""
 
     host_pages: PageTable
     """The CPU's page table."""
@@ -129,7 +129,7 @@ class AddressSpace:
 
 
 class PageFaultHandler:
-    """Serves the page faults of one device; ``start`` spawns its actor. ``uncontended`` gives each fault a worker."""
+    """Serves the page faults of one device; ``start`` spawns its actor. ``uncontended``: one worker for each fault."""
 
     def __init__(
         self,
@@ -156,11 +156,11 @@ class PageFaultHandler:
         self._started = False
 
     def serve_process(self, process: int, space: AddressSpace) -> None:
-        """Serve the faults of a further process's kernels."""
+        """Serve the faults of another process's kernels as well, in that process's address space."""
         self._spaces[process] = space
 
     def start(self) -> None:
-        """Spawn the worker, once."""
+        """Spawn the worker that serves faults, once."""
         if not self._started:
             self._started = True
             self._workers.start()
@@ -261,9 +261,8 @@ class _Counts:
 class Kfd:
     """The kernel driver of one device, as one process calls it.  Raises ProfileError when the machine is no APU.
 
-    ``beside``: the driver as another process on the device calls it, with which it shares the page-fault handler.
+    ``beside``: the object through which another process calls this driver; both share the page-fault handler.
     None of its coroutines counts as a call of the API: the library that calls them does the counting.
-
     """
 
     def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:
@@ -302,11 +301,11 @@ class Kfd:
     # Memory of the pool
 
     async def allocate(self, nbytes: int, phantom: bool = False) -> int:
-        """Return the address of a new block of the pool; a phantom block has no bytes.
+        """Return the address of a new block of the device's memory pool; a phantom block has no bytes.
 
-        A block that fits into a fragment which the library holds needs no kernel call.
-
-        Raises OutOfSegments, and ValueError for a size that is not positive.
+        A block that fits into a fragment which the library holds needs no kernel call. Raises OutOfSegments, and
+        ValueError
+        for a size that is not positive.
         """
         # The block is taken before the time passes, so that no other thread gets the same one meanwhile.
         block, segments = self.device.memory.allocate(nbytes, phantom)
@@ -334,7 +333,7 @@ class Kfd:
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:
-        """Free a block of the pool, and return it.
+        """Free a block of the device's memory pool, and return the block.
 
         Raises InvalidDeviceAddress when no block begins there.
         """
@@ -405,7 +404,7 @@ class Kfd:
                 self.mmap_lock.release()
 
     async def host_touch(self, begin: int, nbytes: int, *, of_program: bool = True) -> int:
-        """Touch a range of host memory as the calling thread; return how many pages it populated.
+        """Touch a range of host memory as the calling thread; return how many pages the thread populated.
 
         ``of_program`` says whether the thread belongs to the program, so that its time is accounted for.
 

@@ -41,7 +41,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class RocrCosts:
-    """Seconds of host time of each call, and the size in bytes from which copies are made in another way.
+    """Seconds of host time of each call, and the number of bytes from which another way of copying is used.
 
     The kernel driver's work in a call costs extra (``KfdCosts``).
     """
@@ -77,7 +77,7 @@ class RocrCosts:
 
 
 class RocrContext:
-    """The state that all calls of the library on one device share.
+    """The state that all calls of the library (ROCr) on one device share.
 
     No lock is common to all calls, as CUDA's context lock is: a copy takes the lock of its DMA ring, a packet the lock
     of its HSA queue.
@@ -90,7 +90,7 @@ class RocrContext:
         self.calls = CallAccounts(machine, device, {})
 
     def make_lock(self, name: str, uncontended: str) -> HostLock:
-        """Make the lock of a ring or a queue; a thread that had to wait for it needs ``handover`` to wake up."""
+        """Make the lock of a DMA ring or a queue; a thread that had to wait needs ``handover`` seconds to wake up."""
         spec, index = self.machine.spec, self.device.index
         return HostLock(
             self.machine,
@@ -104,7 +104,7 @@ class RocrContext:
 
 
 class RocrLoading:
-    """The cold start of one device's library."""
+    """What the driver library does before a program's first kernel on one device."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -148,14 +148,14 @@ BLIT = Kernel("blit copy", bytes_per_iteration=2.0, threads_per_team=_THREADS)
 def blit(nbytes: int) -> Launch:
     """Return the launch of a kernel that copies ``nbytes`` bytes.
 
-    Each thread copies 64 bytes. We chose this shape, not ROCr; it matters only for copies that are too small to fill
-    the device, since larger ones are limited by the memory's bandwidth.
+    Each thread copies 64 bytes. This shape is the emulator's, not ROCr's; it matters only for copies that are too small
+    to fill the device, since larger ones are limited by the memory's bandwidth.
     """
     return BLIT.launch(max(1, -(-nbytes // (_THREADS * _BYTES_PER_THREAD))), iterations=nbytes)
 
 
 class RocrCopies:
-    """The copies of one device's library.  Threads that submit to one DMA ring take turns by the ring's lock."""
+    """Copies by one device's library (ROCr).  Threads that submit to one DMA ring take turns by the ring's lock."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -185,7 +185,7 @@ class RocrCopies:
         ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
         units saturate the device's memory). Smaller ones go to a DMA ring, which needs no flush of caches; so do all
         for which the plugin names a ring (``hsa_amd_memory_async_copy_on_engine``, ``force_copy_on_sdma``), and those
-        that depend on a signal, as barriers before blits are not emulated.
+        that depend on a signal, as barriers before blits (copies by a kernel) are not emulated.
         """
         if depends is None and nbytes >= self._costs.blit_from and not self._costs.names_engine:
             await self.copy_by_kernel(stream, cause, direction, nbytes, move, done)
@@ -211,7 +211,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel of the library, which bypasses the stream's queue."""
+        """Copy by a kernel of the library, which bypasses the stream's queue; the parameters are those of `copy`."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -240,7 +240,7 @@ class RunHandler(msgspec.Struct, frozen=True, eq=False):
 
 
 class HandlerAdded(msgspec.Struct, frozen=True):
-    """Reports that a handler was added to the new ones while the thread was idle, so that the thread must be woken."""
+    """Tells the idle handler thread that a new handler was added, so that it wakes up."""
 
 
 MESSAGES = (RunHandler, HandlerAdded)
@@ -262,7 +262,7 @@ class HandlerSpec:
 class HandlerStatistics:
     """Times of the thread that handles signals, in virtual seconds so far.
 
-    ``busy_s + idle_s`` is the time elapsed, unless ``uncontended`` gives each function a thread of its own.
+    ``busy_s + idle_s`` is the time elapsed, unless ``uncontended`` gives each handler a thread of its own.
     """
 
     busy_s: float
@@ -276,7 +276,7 @@ class HandlerStatistics:
 
 
 class AsyncHandler:
-    """The library's thread that runs handlers: ``start`` it, and ``submit`` a handler when its signal is set.
+    """The library's thread that runs handlers: ``start`` spawns it; ``submit`` queues a handler whose signal is set.
 
     Whenever it is woken (``Runtime::AsyncEventsLoop``), it takes the list of new handlers, under the list's lock.
     """
@@ -430,7 +430,7 @@ class RocrQueues:
         self._fits: Memo[int, Launch] = Memo()  # by id
 
     def take(self, stream: Stream) -> None:
-        """Give a stream a queue to submit to; with the first packet a new queue is created."""
+        """Give a stream a queue to submit to; if the queue is new, its first packet creates it."""
         self._device.hsa_queues.take(stream)
 
     async def dispatch(
@@ -442,12 +442,10 @@ class RocrQueues:
         done: HsaSignal,
         touching: Touching = NOTHING,
     ) -> None:
-        """Write the packet of a kernel; if the stream has unfinished work, write a barrier's packet before it.
+        """Write a kernel's packet into the stream's queue, after a barrier if the stream has unfinished work.
 
         HSA queues start packets without waiting for earlier ones; LLVM's plugin adds the barrier to get the semantics
-        of a stream.
-
-        Raises DriverError when no team of the launch fits on a compute unit.
+        of a stream. Raises DriverError when no team of the launch fits on a compute unit.
         """
         if self._fits.get(id(launch)) is not launch:
             self._check(launch)
@@ -525,7 +523,7 @@ class RocrQueues:
 
 
 class RocrMemory:
-    """The memory of one device's library."""
+    """The calls of one device's library that allocate, free and lock memory."""
 
     def __init__(self, context: RocrContext, kfd: Kfd) -> None:
         self._sim = context.machine.sim
@@ -605,10 +603,7 @@ _NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one 
 
 
 class RocrManagedMemory:
-    """Refuses all calls for managed memory, because nothing migrates within one memory.
-
-    All calls raise DriverError.
-    """
+    """Refuses all calls for managed memory with DriverError, because nothing migrates within one memory."""
 
     uvm = None
     """None, because there is no unified-memory driver."""
@@ -627,10 +622,7 @@ class RocrManagedMemory:
 
 
 class RocrPinning:
-    """Refuses to pin host memory, because an APU's copies do not depend on pinning.
-
-    All calls raise DriverError.
-    """
+    """Refuses all calls that pin host memory with DriverError, because an APU's copies do not depend on pinning."""
 
     async def register(self, address: int, nbytes: int) -> None:
         raise DriverError("memory_lock", INVALID_ARGUMENT, _NO_PINNING)
@@ -646,11 +638,10 @@ class RocrPinning:
 
 
 class Rocr:
-    """The library on one device with its calls by topic; ``start`` it within a run.
+    """The driver library on one device, with its calls by topic; ``start`` spawns its actors within a run.
 
-    ``beside`` is the library of another process on the same device, with which it shares the kernel driver.
-
-    Raises ProfileError when the machine is no APU.
+    ``beside`` is the library of another process on the same device, with which it shares the kernel driver. Raises
+    ProfileError when the machine is no APU.
     """
 
     graphs = None
@@ -680,7 +671,7 @@ class Rocr:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
-        """Open the library on the first ``devices`` devices for each process, which has a view of its machine."""
+        """Open the library on the first ``devices`` devices for each process; return it by process and device."""
         first = [cls.of(views[0], number) for number in range(devices)]
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 
@@ -706,7 +697,7 @@ class Rocr:
         return {self.handler.name: self.handler.statistics()}
 
     def faults(self) -> dict[str, int]:
-        """Count the pages of host memory that entered page tables, by what entered them.
+        """Count the pages of host memory that entered page tables, by what entered them (a fault, a prefault, …).
 
         ``study.run.Run.faults`` explains the names.
         """
@@ -724,4 +715,4 @@ class Rocr:
         return ()
 
     def share_buffer(self) -> None:
-        """Do nothing, because the plugin stages small copies in its own blocks and other copies need no buffer."""
+        """Do nothing: LLVM's plugin stages small copies in its own blocks, and other copies need no buffer."""

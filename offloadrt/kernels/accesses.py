@@ -71,8 +71,7 @@ class Probability:
     """The ranges that together decide the branch, if ranges do; a launch counts how often all of them hold."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
-        """Compute the probability of the condition; `of_branch` gives the probability of one branch from its `expect`.
-        """
+        """Compute the probability of the condition; `of_branch` turns what `expect` says of a branch into a number."""
         if self.kind == "branch":
             return of_branch(self.hint)
         product = 1.0
@@ -98,8 +97,7 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Tell whether the probability of some branch is a guess: no range of an index, and nothing said by `expect`.
-        """
+        """Tell whether some branch's probability is a guess: it tests no index range, and has no `expect`."""
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)

@@ -467,8 +467,7 @@ class KernelAnalysis:
 
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
-        """Return the lines of branches that test an index range: a compiler guesses them, a launch counts them exactly.
-        """
+        """Return the lines of branches that test an index range: a compiler guesses them, a launch counts them."""
         ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 
@@ -490,8 +489,7 @@ class KernelAnalysis:
         return round(self.counting(arguments).runs(self.distributed))
 
     def counting(self, arguments: Sequence[Any]) -> Counting:
-        """Make the `Counting` of a launch with these arguments. Raises KernelError for arguments that it cannot take.
-        """
+        """Make the `Counting` of a launch with these arguments. Raises KernelError for unusable arguments."""
         return self.signature.counting(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:

@@ -344,8 +344,7 @@ class Counting:
         return True
 
     def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
-        """Count the iterations of nested loops in which all cuts (conditions) hold, given the outer variables' values.
-        """
+        """Count the iterations of nested loops in which all cuts (conditions) hold, for given outer variables."""
         if not loops:
             return 1
         loop, *inner = loops
@@ -385,8 +384,7 @@ class Counting:
         return values
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
-        """Return the smallest and largest value of an index in a block of the kernel; None if not affine in the loops.
-        """
+        """Return an index's smallest and largest value in a block of the kernel; None if not affine in the loops."""
         key = index, *map(id, path)
         if key not in self._extents:
             ends = extent(index, path, self.numbers)

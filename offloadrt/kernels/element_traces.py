@@ -142,8 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations access the same grain of each array, so that one is traced for all.
-        """
+        """Return how many neighbouring iterations access the same grain of each array; one of them is traced."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None

@@ -44,8 +44,7 @@ class Kind:
 
     @classmethod
     def given_by(cls, parameter: str, is_complex: bool) -> Kind:
-        """Return the kind of a parameter or its elements: complex if annotated so, else that of the launch's argument.
-        """
+        """Return the kind of a parameter or its elements: complex if annotated so, else by the launch's argument."""
         return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
 
     @classmethod
@@ -105,8 +104,7 @@ class WholeNumbers:
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
-        """Check that a bound or an index is a whole number. Raises SourceRefused, which shows the expression `around`.
-        """
+        """Check that a bound or an index is a whole number. Raises SourceRefused, which shows `around`."""
         if _BY_FORM in kind.floating or kind.is_complex:
             match node:
                 case ast.BinOp(left=left, op=ast.Div(), right=right) if not kind.is_complex:

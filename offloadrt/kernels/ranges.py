@@ -272,8 +272,7 @@ class Runs:
 
 
 def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
-    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None if they need too many runs.
-    """
+    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None if these are too many."""
     starts, length = np.array([offset], np.int64), 1
     for step, count in sorted((abs(step), count) for step, count in steps):
         if step <= length:

@@ -65,8 +65,7 @@ class Source:
         return source
 
     def rewritten(self, text: str, how: str) -> Source:
-        """Return this source with its function replaced by `text`. how: what was done, such as "split", for messages.
-        """
+        """Return this source with its function replaced by `text`. how: what was done ("split"), for messages."""
         (tree,) = ast.parse(text).body
         assert isinstance(tree, ast.FunctionDef)
         return attrs.evolve(self, who=f"{how} {self.who}", file=f"{self.file} ({how})", tree=tree)

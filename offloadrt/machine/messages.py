@@ -94,8 +94,7 @@ class Stream:
         return self.last is None or self.last.is_set
 
     def full(self, depth: int) -> Signal | None:
-        """Return the signal of the completion after which a stream of ``depth`` commands has room; None if it has room.
-        """
+        """Return the completion after which a stream of ``depth`` commands has room; None if it has room now."""
         pending = self.pending
         while pending and pending[0].is_set:
             pending.popleft()
@@ -128,8 +127,7 @@ class Stream:
 
 
 def internal_channel() -> Stream:
-    """Return a stream for copies that are not submitted: the driver or the hardware gives them to the engines itself.
-    """
+    """Return a stream for copies that are not submitted: the driver or hardware gives them to the engines itself."""
     return Stream(-1, _NoQueue())
 
 

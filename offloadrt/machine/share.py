@@ -195,8 +195,7 @@ class FairShare:
         self._now = now
 
     def first(self) -> tuple[Ticket | None, float]:
-        """Return the user who finishes first if nobody comes or goes, and the time; (None, inf) if nobody can finish.
-        """
+        """Return the user who finishes first if nobody comes or goes, and the time; (None, inf) without one."""
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:
@@ -281,8 +280,7 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user whose actor does something else first; it calls ``finish`` before it can have got all its units.
-        """
+        """Add a user whose actor does something else first; it must call ``finish`` before all units are served."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:

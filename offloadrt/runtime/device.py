@@ -118,7 +118,7 @@ FAILED_FREE: Final = "Failure to delete memory"
 
 @attrs.frozen
 class RuntimeCosts:
-    """Host time of the runtime's own work, in seconds; each is the cost of one uncontended operation."""
+    """Host time of the runtime's own work, in seconds; each is the cost of one operation without contention."""
 
     lookup: Annotated[float, "table.lookup"]
     insert: Annotated[float, "table.insert"]
@@ -132,7 +132,7 @@ class RuntimeCosts:
 
 @attrs.frozen(kw_only=True, slots=False)  # without slots, options of a program can inherit from it and another class
 class DeviceOptions:
-    """Options of what the runtime does on each device of a program; the machine's profile has the rest."""
+    """Options of what the runtime does on each device of a program; the machine's profile has the other values."""
 
     configuration: str | MemoryConfiguration = "copy"
     """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, a name from
@@ -155,7 +155,7 @@ class DeviceOptions:
 
 
 class Placement(enum.Enum):
-    """Says how a device will reach a section that is not in the present table yet."""
+    """How a device will get at a section that is not in the present table yet: by a copy, or in place."""
 
     DEVICE_COPY = "device copy"
     """Allocate a device block, enter it in the table, and transfer the data."""
@@ -203,7 +203,7 @@ class ResultSection:
 class MapHooks:
     """Actions that a memory configuration adds to the steps of LLVM's mapping algorithms on one device.
 
-    A hook that is None is not called. The hooks may use `queue.kept` to store what they need until the directive ends.
+    A hook that is None is not called. Hooks may store what they need until the directive ends in `queue.kept`.
     """
 
     before_target: Callable[[Launch, Sequence[MapItem], Sequence[Any], DirectiveQueue, str], Awaitable[None]] | None = (
@@ -233,7 +233,7 @@ class MapHooks:
 
 
 class ArgumentPassing(Protocol):
-    """Passes the arguments of launches on one device through its memory."""
+    """Passes the arguments of kernel launches through device memory, on one device."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
         """Copy the launch's arguments (`arguments` is their number) to the device in `queue`, then call `launch`."""
@@ -247,7 +247,7 @@ class ArgumentPassing(Protocol):
 class MemoryConfiguration(ABC):
     """Decides what a map means, where LLVM's `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` decide it.
 
-    Its methods have no side effects and never wait. What it does itself at the steps of a directive are its `hooks`.
+    Its methods have no side effects and never wait. Actions of its own at the steps of a directive are its `hooks`.
     """
 
     name: ClassVar[str]
@@ -256,7 +256,7 @@ class MemoryConfiguration(ABC):
 
     @abstractmethod
     def place(self, request: MapRequest) -> Placement:
-        """Decide how to map a section that no entry covers; as in LLVM, before `present` is checked."""
+        """Decide how to map a section that no table entry covers; as in LLVM, before `present` is checked."""
 
     def place_global(self) -> Placement:
         """Decide where a global of declare target lies.
@@ -273,7 +273,7 @@ class MemoryConfiguration(ABC):
         return UnifiedMemoryUnavailable(f"memory configuration {self.name!r} on {machine.spec.name}: {why}")
 
     def for_program(self, host_program: object) -> MemoryConfiguration:
-        """Return the configuration for a program; host_program: what a compiler knows of it, None if nothing."""
+        """Return the configuration for one program. host_program: what a compiler knows of it, None if nothing."""
         return self
 
     def hooks(self, device: OffloadDevice) -> MapHooks:
@@ -281,7 +281,7 @@ class MemoryConfiguration(ABC):
         return MapHooks()
 
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
-        """Return the configuration's figures of a run on these devices, by their names in the result."""
+        """Return the figures that the configuration adds to a run's result, by section name; none by default."""
         return {}
 
 
@@ -377,7 +377,7 @@ class OffloadDevice:
         self.hooks = configuration.hooks(self)
 
     def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
-        """Call `listener` with all events from now on; `watch_kernel` makes the `KernelWatch` of each launch."""
+        """Call `listener` with all events from now on; `watch_kernel` makes an observer for each launch's kernel."""
         self._listeners.append(listener)
         self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
@@ -387,7 +387,7 @@ class OffloadDevice:
             listener(event)
 
     def start(self) -> None:
-        """Start the plugin's actors."""
+        """Start the actors of the device and its driver (the plugin's)."""
         self.plugin.start()
         # Recorded histories and their hashes have an actor for each device table: its start, its first turn, its end.
         # It has nothing to do. It can go when all of them are pinned anew.
@@ -438,7 +438,7 @@ class OffloadDevice:
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
-        """Copy to the device in the directive's queue; return when the host may go on."""
+        """Copy from host memory to the device in the directive's queue; return when the host thread may go on."""
         if self.tell is not None:
             begin, nbytes = source.address, source.nbytes
             self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))
@@ -449,7 +449,7 @@ class OffloadDevice:
     def retrieve(
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
     ) -> Awaitable[None]:
-        """Copy from the device in the directive's queue; return when the host may go on."""
+        """Copy from the device to host memory in the directive's queue; return when the host thread may go on."""
         if self.tell is not None:
             begin, nbytes = destination.address, destination.nbytes
             self.tell(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))
@@ -495,7 +495,7 @@ class OffloadDevice:
         return take(entry.lock, self.machine.host_time, "entry lock")
 
     def pass_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait until an entry's lock is free, for a caller that would release the lock at the same instant."""
+        """Wait until an entry's lock is free, without taking it, as the caller would release it at once."""
         if entry.lock.owner is not None:
             return self._pass_locked(entry)
         self.entry_locks.passed += 1
@@ -516,7 +516,7 @@ class OffloadDevice:
             self.unlock_entry(pointer.entry)
 
     async def add_event(self, entry: Entry, queue: DirectiveQueue) -> None:
-        """Record the event by which other queues wait for a map's copy, unless `entry.events` is off."""
+        """Record the event by which other queues wait for a map's copy, unless the profile's `entry.events` is off."""
         if self.keeps_events:
             entry.event = await self.plugin.record_event(queue)
 
@@ -530,7 +530,7 @@ class OffloadDevice:
         return [entry for entry in self.table if entry.lock.owner is not None]
 
     async def release_pooled(self) -> None:
-        """Return all pooled device memory to the driver, as at exit."""
+        """Return all pooled device memory to the driver, as at the program's exit."""
         await self.allocator.release_pooled()
         if self.argument_blocks is not None:
             await self.argument_blocks.release()
@@ -543,7 +543,7 @@ class OffloadDevice:
         return array.managed or self._all_managed
 
     def block_size(self, address: int) -> int | None:
-        """Return the bytes of the block that the runtime allocated at this device address."""
+        """Return the bytes of the block that the runtime allocated at this device address; None without one."""
         return self._blocks.get(address)
 
     @property
@@ -612,7 +612,7 @@ _OPERATIONS: Final = {
 
 
 def report_failure(device: OffloadDevice, error: DriverError, *more: str) -> None:
-    """Write LLVM's lines about a failed driver call, unless written already; then ``more``, its callers' lines.
+    """Write LLVM's messages about a failed driver call, unless written already, and then ``more`` lines.
 
     `error.messages` becomes the list of all lines that the device's runtime has written.
     """

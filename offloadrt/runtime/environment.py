@@ -38,7 +38,7 @@ OFFLOAD: Final = "OMP_TARGET_OFFLOAD"
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
-    """Tell whether LLVM takes a variable's value for true. ValueError for a value that is neither true nor false.
+    """Tell whether LLVM takes an environment variable as true. ValueError for a value that is neither true nor false.
 
     >>> is_on({"A": "1"}, "A"), is_on({"A": "0"}, "A"), is_on({}, "A")
     (True, False, False)

@@ -9,7 +9,7 @@ from offloadrt.sim import Simulation
 
 
 class OffloadError(Exception):
-    """A directive or routine failed. On a real machine most of these end the program, and they end the run here.
+    """Raised when a directive or routine fails. On a real machine most such errors end the program; here the run.
 
     call: the directive or routine; array: the name of the array concerned; thread: the name of the host thread; time_s:
     virtual seconds; device: the device's number.
@@ -57,29 +57,29 @@ class OffloadError(Exception):
 
 
 class MappingError(OffloadError):
-    """A map that LLVM refuses: an explicit extension of a mapped section, or `present` without a mapping."""
+    """Raised for a map that LLVM refuses: an explicit extension of a mapped section, or `present` without a mapping."""
 
 
 class NotPresent(MappingError):
-    """A section with the modifier `present` is not, or not completely, mapped."""
+    """Raised for a section with the modifier `present` that is not, or not completely, mapped."""
 
 
 class IllegalAddress(OffloadError):
-    """A kernel used a host pointer, an unmapped part of an array or freed memory.
+    """Raised when a kernel used a host pointer, an unmapped part of an array or freed memory.
 
     The driver reports CUDA_ERROR_ILLEGAL_ADDRESS; on an APU, the error is a memory access fault.
     """
 
 
 class PlacementError(OffloadError):
-    """A memory configuration cannot say where an array of the program lies.
+    """Raised when a memory configuration cannot say where an array of the program lies.
 
     The configuration does not know the array, or the program requests the array's device address.
     """
 
 
 class DeviceEnded(OffloadError):
-    """A directive or routine was called on a device that a fatal error, its ``__cause__``, has ended.
+    """Raised by a directive or routine on a device that a fatal error, the exception's ``__cause__``, has ended.
 
     A real program is over by then: LLVM's runtime ends it after a failed construct, ROCr after a memory access fault,
     and CUDA's context answers every further call with the error of the first.
@@ -87,42 +87,42 @@ class DeviceEnded(OffloadError):
 
 
 class InvalidDevice(OffloadError):
-    """A directive or routine was given a device number that does not exist."""
+    """Raised by a directive or routine that was given a device number that does not exist."""
 
 
 class CopyFailed(OffloadError):
-    """`omp_target_memcpy` failed, and its caller cannot go on without the copy."""
+    """Raised when `omp_target_memcpy` failed, and its caller cannot go on without the copy."""
 
 
 class OutsideArray(OffloadError):
-    """A routine was asked to copy outside of a host array.
+    """Raised by a routine that was asked to copy outside of a host array.
 
     A real program would access foreign memory, or crash.
     """
 
 
 class FreedHostMemory(OffloadError):
-    """A host array was used after it was freed; a real program has undefined behaviour then.
+    """Raised when a host array is used after it was freed; a real program has undefined behaviour then.
 
     A directive, a kernel, a call of the driver library or the host itself used it.
     """
 
 
 class InvalidFree(OffloadError):
-    """A pointer was freed at which no allocation begins, or it was freed a second time."""
+    """Raised when a pointer is freed at which no allocation begins, or that was freed before."""
 
 
 class UnifiedMemoryUnavailable(ValueError):
-    """The machine's devices do not support a memory configuration; the program does not start.
+    """Raised when the machine's devices do not support a memory configuration; the program does not start.
 
     One case is `requires unified_shared_memory` on a device without it: there is no fall-back to copies.
     """
 
 
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
-    """The device has no memory for the `array` that a directive maps or a program allocates.
+    """Raised when the device has no memory for the `array` that a directive maps or a program allocates.
 
-    The allocator's pool has no block to give up either.
+    The allocator's pool has no free block to return to the driver, either.
     """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:

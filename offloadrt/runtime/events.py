@@ -41,7 +41,7 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """The running strand (host thread or task) makes all it has done known to strands that await the same object."""
+    """The running strand (host thread or task) makes all it has done known to strands that await the object `what`."""
 
     what: Hashable
 
@@ -58,7 +58,7 @@ class TaskMade:
 class Awaited:
     """The running strand (host thread or task) comes after everything that has signalled `what`.
 
-    With a queue, later work of that queue comes after it, instead of the strand.
+    If a queue is given, that queue's later work comes after it, and the strand does not.
     """
 
     what: Hashable
@@ -67,10 +67,10 @@ class Awaited:
 
 @attrs.frozen
 class StrandBegan:
-    """The running actor begins a host thread or a task, which comes after all signals of any object in `after`.
+    """The running actor begins a strand (host thread or task), which comes after all signals of any object in `after`.
 
-    task: of a deferred one, what `TaskMade` said. queue: a function of the host begins, which is work of a queue, put
-    there when that was marked as the one in `after`.
+    task: of a deferred task, the object that `TaskMade` named. queue: the strand is a host function in this queue, put
+    there when the queue was marked with the object in `after`.
     """
 
     name: str
@@ -81,7 +81,7 @@ class StrandBegan:
 
 @attrs.frozen
 class StrandEnded:
-    """The strand that the running actor began last has ended, and signals `what`."""
+    """The strand (host thread or task) that the running actor began last has ended, and signals `what`."""
 
     what: Hashable
 
@@ -108,8 +108,9 @@ class NodeMade:
 class DirectiveBegan:
     """A directive or routine begins in the running strand (host thread or task).
 
-    queue: the one in whose order the device does its work, behind what is in it and behind all that the strand has
-    done, while the strand goes on. node: what said before that this is done (`NodeMade`).
+    queue: the device does the directive's work in this queue's order, after the work in it and after all that the
+    strand
+    has done, while the strand goes on. node: the graph node (`NodeMade`) that is now executed.
     """
 
     cause: int
@@ -131,7 +132,7 @@ class DirectiveLeft:
 
 @attrs.define
 class QueueAwaited:
-    """All work in a queue comes before what directive `cause` does from now on; if 0, before what the strand does."""
+    """All work in a queue comes before what directive `cause` does from now on (0: before what the thread does)."""
 
     queue: WorkQueue
     cause: int = 0
@@ -139,7 +140,7 @@ class QueueAwaited:
 
 @attrs.define
 class ItemsTaken:
-    """A directive begins to work on these items; a target region reports this once."""
+    """A directive begins to work on these map items; a target region reports this once."""
 
     device: int
     call: str
@@ -174,7 +175,7 @@ class ArrayFreed:
 
 @attrs.frozen
 class HostUsed:
-    """The running strand reads or writes host memory: with `exact`, every byte of the range, else only some bytes.
+    """The running thread or task reads or writes host memory: with `exact`, every byte of the range, else some.
 
     writes: None if it may be either. atomic: no two such uses race. later: it may happen at any time from now on.
     """
@@ -190,7 +191,7 @@ class HostUsed:
 
 @attrs.frozen
 class MapsUnordered:
-    """The copies of a device's maps record no events (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
+    """The copies of a device's maps are not ordered by events (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
 
     device: int
 
@@ -221,7 +222,7 @@ class BlockFreed:
 
 @attrs.define
 class DataCopied:
-    """A copy was submitted. From or to `device`; `host_address` is 0 where the host's side is no array."""
+    """A copy to or from `device` was submitted; `host_address` is 0 where the host's side is no array."""
 
     cause: int
     device: int
@@ -239,7 +240,7 @@ class DataCopied:
 
 @attrs.define
 class SectionFound:
-    """A section was looked up in the present table, which the running actor holds. found: all of it is mapped.
+    """A section was looked up in the present table, under its lock. found: whether all of the section is mapped.
 
     begin: a host address. array: the section's, if it is known.
     """
@@ -254,9 +255,9 @@ class SectionFound:
 
 @attrs.define
 class ItemFound:
-    """An item that is mapped was looked up; `entry` holds some or all of its bytes, None where nothing does.
+    """A map item was looked up in the present table; `entry` holds some or all of its bytes, None if none does.
 
-    begin, nbytes: the section of the item that was looked for. found: all of it is mapped.
+    begin, nbytes: the section of the item that was looked for. found: whether all of it is mapped.
     """
 
     cause: int
@@ -270,7 +271,7 @@ class ItemFound:
 
 @attrs.define
 class ItemEnded(ItemFound):
-    """An item was looked up to be unmapped. The event comes before the reference count is decremented.
+    """A map item was looked up to be unmapped. The event comes before the reference count is decremented.
 
     in_place: the device uses the host's memory for what has no entry.
     """
@@ -280,7 +281,7 @@ class ItemEnded(ItemFound):
 
 @attrs.define
 class EntryCounted:
-    """The reference counts of a mapping have changed."""
+    """The reference counts of a mapping have changed; `entry` has the new ones."""
 
     cause: int
     device: int
@@ -340,7 +341,7 @@ class PointerDisassociated:
 
 @attrs.define
 class FreedCopied:
-    """A copy of a mapping is omitted, because it would access a host array that was freed."""
+    """A mapping is not copied, because the copy would access a host array that was freed."""
 
     cause: int
     device: int
@@ -365,7 +366,7 @@ class UpdateMissed:
 class MemoryUse:
     """The accesses of a kernel to a range of bytes in one memory (`HOST` or a device's number).
 
-    exact: it touches every byte; else some, one at least. maybe: nothing is known but that it may read and write there.
+    exact: it touches every byte; else some, one at least. maybe: it may read and write there; nothing else is known.
     mapped: the kernel's own region holds the mapping. outside: the kernel reaches beyond what it can use there.
     atomic: all that it does there are atomic operations.
     """
@@ -386,7 +387,7 @@ class MemoryUse:
 class KernelSubmitted:
     """A kernel is about to be put into its directive's queue.
 
-    uses: found only for who asked for them (`OffloadDevice.listen`); None when only the kernel's run shows them
+    uses: found only if a listener asked for them (`OffloadDevice.listen`); None when only the kernel's run shows them
     (`KernelRan`).
     """
 
@@ -398,7 +399,7 @@ class KernelSubmitted:
 
 @attrs.frozen
 class KernelRan:
-    """The body of a kernel has run; its uses are listed in order."""
+    """The body of a kernel has run; its memory accesses are listed in order."""
 
     cause: int
     uses: tuple[MemoryUse, ...]
@@ -406,7 +407,7 @@ class KernelRan:
 
 @attrs.frozen
 class KernelEnded:
-    """A kernel has ended whose uses were reported when it was submitted."""
+    """A kernel has ended whose memory accesses were reported when it was submitted."""
 
     cause: int
 
@@ -422,10 +423,10 @@ class ProgramObserver(Protocol):
     """Receives the events of a program and its devices (`OffloadProgram.observe`), and watches its memory accesses."""
 
     def handle(self, event: object, /) -> None:
-        """Receive an event; the observer's listener (`Tell`)."""
+        """Receive an event of the program or of a device."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
-        """Return the view of an array's values that the program's Python gets; it reports accesses (`HostUsed`)."""
+        """Return the array by which the program's Python sees an array's values; it reports accesses (`HostUsed`)."""
 
     @property
     def watch_kernel(self) -> Callable[..., KernelWatch]:
@@ -437,14 +438,17 @@ class ProgramObserver(Protocol):
 
     @property
     def watch_calls(self) -> Callable[..., Any]:
-        """Return a function that makes an object to report a CUDA program's calls to: (program, observer, streams)."""
+        """Return a function that makes an object to report a CUDA program's calls; see `ToldCalls` of the checker.
+
+        It is called with the program, the observer and the program's streams.
+        """
 
 
 class KernelWatch(Protocol):
     """Observes the memory accesses of one launch, for a listener that wants `KernelSubmitted.uses`."""
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return the view of an argument that the kernel's body gets instead of ``seen``, its usual view."""
+        """Return what the kernel's body gets for an argument instead of ``seen``, the array that it usually gets."""
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
-        """Report the launch (`KernelSubmitted`); return what to run at the kernel's end instead of ``run``."""
+        """Report the launch (`KernelSubmitted`); return the function to run at the kernel's end instead of ``run``."""

@@ -24,7 +24,7 @@ POINTER_BYTES = 8
 
 
 class HostSpan(msgspec.Struct, eq=False):
-    """The host's end of a copy: a piece of host memory. ``bytes`` is None for a piece of a phantom array."""
+    """A piece of host memory as source or destination of a copy; ``bytes`` is None for a phantom array."""
 
     address: int
     nbytes: int
@@ -88,7 +88,7 @@ class HostArray:
         return HostArray(f"&{self.name}", self.pointer_address, (1,), value.dtype, "static", 0, value)
 
     def viewed(self, dtype: DTypeLike) -> HostArray:
-        """Return a flat array of this type over the same memory."""
+        """Return a one-dimensional array with elements of this type over the same memory."""
         element = np.dtype(dtype)
         values = None if self.values is None else self.values.reshape(-1).view(element)
         return attrs.evolve(self, shape=(self.nbytes // element.itemsize,), dtype=element, values=values)
@@ -234,7 +234,7 @@ class Section:
 
     @property
     def extents(self) -> tuple[SectionExtent, ...]:
-        """Return the named dimensions, the outermost one first."""
+        """Return the dimensions that the section names, the outermost one first."""
         return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
 
     def bytes_of(self, dimension: int) -> int:
@@ -340,10 +340,10 @@ def extent(span: object, call: str) -> tuple[int, int]:
 
 
 def array_of(span: Span) -> HostArray:
-    """Return the array of a span."""
+    """Return the array itself, or the array of a section."""
     return span.array if isinstance(span, Section) else span
 
 
 def begin_of(span: Span) -> int:
-    """Return the host address of a span's first byte."""
+    """Return the host address of the first byte of an array or section."""
     return span.begin if isinstance(span, Section) else span.address

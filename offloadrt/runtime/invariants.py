@@ -23,7 +23,7 @@ def violations(device: OffloadDevice) -> list[str]:
 
 
 def unreturned(device: OffloadDevice) -> list[str]:
-    """Describe the device blocks that a program has leaked at its exit, if it allocates by the runtime only.
+    """Describe the device blocks that a program has leaked at its exit, if only the runtime allocates for it.
 
     Returns none after a failed free or a fatal error: the driver takes such blocks back when the process ends.
     """
@@ -38,7 +38,7 @@ def unreturned(device: OffloadDevice) -> list[str]:
 
 
 def held(sim: Simulation) -> list[str]:
-    """Describe the locks that are still held, unless by a daemon that is alive, such as an actor of the hardware."""
+    """Describe the locks that are still held, except by a running daemon such as an actor of the hardware."""
     return [
         f"{primitive.name} is held by {owner.name}" + (", which has ended" if owner.finished else "")
         for primitive in sim.primitives

@@ -152,8 +152,7 @@ class Request:
 
     @uninterrupted
     def reply(self, value: Any = None) -> bool:
-        """Give the caller ``value`` and let it go on; return False if the caller was cancelled before it got the value.
-        """
+        """Give the caller ``value`` and let it go on; return False if it was cancelled before it got the value."""
         if not self.open:
             return False
         self.open = False

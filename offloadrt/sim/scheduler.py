@@ -225,8 +225,7 @@ class Actor:
         self.send = self.wake
 
     def let_task_go(self) -> None:
-        """Drop the ended task and the bound methods, which refer back to the actor (a cycle for the garbage collector).
-        """
+        """Drop the ended task and the bound methods, which refer back to the actor (a cycle for Python's collector)."""
         self.task = self.trap = self._own_trap = None
         self.send = return_to_trio
 

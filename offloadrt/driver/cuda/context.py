@@ -56,8 +56,7 @@ class ImplicitOrder:
         return self.legacy is not None and stream.index in self._blocking
 
     def before(self, stream: Stream) -> list[Signal]:
-        """Return the completions for which a stream's next command has to wait, apart from those in the stream itself.
-        """
+        """Return the completions for which a stream's next command has to wait, apart from the stream's own."""
         legacy = self.legacy
         if legacy is None:
             return []
@@ -161,8 +160,7 @@ class Capture:
         self.tails[stream] = (len(self.nodes) - 1,)
 
     def unjoined(self) -> bool:
-        """Tell whether some captured node is not awaited by the stream where the capture began (CUDA's unjoined work).
-        """
+        """Tell whether the stream where the capture began does not wait for some captured node."""
         joined: set[int] = set()
         front = [*self.tails[self.origin]]
         while front:
@@ -207,8 +205,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return why a call is forbidden during captures, and invalidate the captures it breaks; None if it is allowed.
-        """
+        """Return why a call is forbidden during captures, and invalidate the captures it breaks; else None."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")

@@ -26,7 +26,7 @@ from offloadrt.sim import Signal
 
 @attrs.define
 class ReusePolicies:
-    """Says which memory that other streams have freed an allocation may reuse (cudaMemPoolReuse…)."""
+    """Says which memory freed in other streams an allocation from a pool may reuse (cudaMemPoolReuse…)."""
 
     follow_event_dependencies: bool = True
     """Whether it may reuse memory of another stream when its stream has waited for an event recorded after the free."""
@@ -38,7 +38,7 @@ class ReusePolicies:
 
 @attrs.define
 class FreeRange:
-    """A free range of a pool."""
+    """A free range of a memory pool: where it lies, and which stream freed it."""
 
     address: int
     size: int
@@ -58,7 +58,7 @@ class FreeRange:
 
 @attrs.frozen
 class PoolAttributes:
-    """The memory that a pool holds (cudaMemPoolAttr…), in bytes."""
+    """Counts of a memory pool (cudaMemPoolAttr…): what it holds and what is in use, in bytes, and reuses."""
 
     reserved: int
     """Memory that the pool has from the driver."""
@@ -73,11 +73,11 @@ class PoolAttributes:
 
 
 class MemPool:
-    """One pool (cudaMemPool_t) of a device.
+    """One memory pool (cudaMemPool_t) of a device.
 
     release_threshold: bytes that the pool keeps at a synchronization, even if they are unused.
 
-    A pool is data without time: it says which memory a stream-ordered allocation may get, and what can go back. A pool
+    A pool takes no virtual time: it says which memory a stream-ordered allocation may get, and what can go back. A pool
     holds chunks of device memory and hands out ranges of them. A freed range is available at once to later allocations
     of the same stream. Others may get it when the free has completed, when their stream is known to come after the
     free, or, if nothing else is left, by waiting for it ("Stream ordered memory allocator" of CUDA's manual).
@@ -110,7 +110,7 @@ class MemPool:
 
     @property
     def free_bytes(self) -> int:
-        """Return the bytes that the pool holds unused."""
+        """Return how many bytes the pool holds but does not use."""
         return self.reserved - self._used
 
     def has(self, address: int) -> bool:
@@ -139,7 +139,7 @@ class MemPool:
         return next((free for free in self._free if free.size >= size), None)
 
     def take(self, free: FreeRange, nbytes: int, *, new: bool, waits: bool = False) -> int:
-        """Allocate from a free range; return the address. ``new`` (a new chunk) and ``waits`` are for the counts."""
+        """Allocate from a free range; return the address. ``new``: from a new chunk; ``waits``: for a pending free."""
         size = free.size if self._whole else self._extent(nbytes)
         address = free.address
         if free.size == size:
@@ -155,7 +155,10 @@ class MemPool:
         return address
 
     def give(self, address: int, stream: Stream | None, done: Signal | None, order: int) -> bool:
-        """Free an allocation, as free number ``order`` of ``stream``, when ``done`` is set; False if there is none."""
+        """Free an allocation; return False if none begins at ``address``.
+
+        ``stream`` and ``order`` say which free of which stream this is; ``done`` is set when the stream has reached it.
+        """
         size, chunk = self._allocated.pop(address, (0, 0))
         if size:
             self._used -= size
@@ -163,7 +166,7 @@ class MemPool:
         return bool(size)
 
     def release(self, keep: int) -> list[int]:
-        """Remove unused chunks until at most ``keep`` bytes are left; return their addresses."""
+        """Remove unused chunks until at most ``keep`` unused bytes are left; return the chunks' addresses."""
         self._settle(True)
         whole = [free for free in self._free if free.stream is None and free.size == self._chunks[free.chunk]]
         released: list[int] = []
@@ -176,7 +179,7 @@ class MemPool:
         return released
 
     def statistics(self) -> PoolAttributes:
-        """Return the pool's counts."""
+        """Return the pool's counts so far."""
         return PoolAttributes(
             self.reserved, self._reserved_high, self._used, self._used_high, self._reused, self._waited
         )
@@ -228,23 +231,23 @@ class FreeClock:
         return self._counts[stream.index]
 
     def before(self, stream: Stream) -> Mapping[int, int]:
-        """Return how many frees of other streams precede a stream's next command, by the stream's index."""
+        """Return how many frees of other streams come before a stream's next command, by the other stream's index."""
         return self._before.get(stream.index, {})
 
     def at(self, stream: Stream) -> Mapping[int, int]:
-        """Return, for each stream, how many frees would come before a mark (such as an event) put into a stream now."""
+        """Return, by stream index, how many frees come before a mark (such as an event) put into ``stream`` now."""
         own = {stream.index: frees} if (frees := self._counts.get(stream.index)) else {}
         return {**self.before(stream), **own}
 
     def follow(self, stream: Stream, mark: Mapping[int, int]) -> None:
-        """Note that a stream's next command comes after a mark, and so after the frees before the mark (`at`)."""
+        """Note that a stream's next command comes after a mark, and so after the frees before that mark (`at`)."""
         before = self._before.setdefault(stream.index, {})
         for index, frees in mark.items():
             before[index] = max(before.get(index, 0), frees)
 
 
 class PinnedRanges:
-    """Registered ranges of host memory; they do not overlap."""
+    """Pinned ranges of host memory (registered or allocated so); they do not overlap."""
 
     __slots__ = ("_allocated", "_ends")
 
@@ -266,13 +269,13 @@ class PinnedRanges:
         return nearest is not None and nearest[1] > address
 
     def add(self, address: int, nbytes: int, *, allocated: bool = False) -> None:
-        """Register a range, which the program had before or has allocated pinned."""
+        """Add a pinned range; ``allocated`` tells whether it was allocated pinned, or existed and was registered."""
         self._ends[address] = address + nbytes
         if allocated:
             self._allocated.add(address)
 
     def remove(self, address: int, *, allocated: bool = False) -> int:
-        """Unregister the range of that kind that begins at ``address``; return its bytes, 0 when there is none."""
+        """Remove the pinned range of that kind that begins at ``address``; return its bytes, 0 if there is none."""
         if (address in self._allocated) != allocated:
             return 0
         self._allocated.discard(address)
@@ -291,7 +294,7 @@ class ProcessLockSpec:
 
 
 class ProcessLock:
-    """The lock of one process's driver library."""
+    """The lock of a process's driver library: threads hold it for a part of each call, whichever device they call."""
 
     def __init__(self, machine: Machine) -> None:
         self.spec = machine.spec.read(ProcessLockSpec)
@@ -307,7 +310,7 @@ class ProcessLock:
         self._work = machine.work
 
     async def work(self, dt: float) -> None:
-        """Work for ``dt`` seconds, and hold the lock for the first part of them."""
+        """Work for ``dt`` seconds, and hold the lock for the profile's ``part`` of that time, first."""
         part = dt * self.spec.part
         if part:
             await self.lock.enter(part)
@@ -331,7 +334,7 @@ class PageLockingSpec:
 
 
 class PageLocking:
-    """Locks pages for the copies of one process; all its devices share it."""
+    """Locks the program's pages in memory for copies, as HIP does; all devices of a process share the lock's cost."""
 
     def __init__(self, machine: Machine) -> None:
         self.spec = machine.spec.read(PageLockingSpec)
@@ -351,11 +354,11 @@ class PageLocking:
         return 0 < self.spec.more_than < nbytes
 
     async def lock(self, nbytes: int) -> None:
-        """Lock the pages of a piece."""
+        """Lock the pages of one piece of a copy, of ``nbytes`` bytes."""
         await self._work(self.spec.lock + nbytes * self.spec.lock_per_byte)
 
     async def unlock(self) -> None:
-        """Unlock the pages of a piece."""
+        """Unlock the pages of one piece of a copy."""
         await self._work(self.spec.unlock)
 
     async def _work(self, dt: float) -> None:
@@ -390,13 +393,13 @@ class KernelDriver:
             )
 
     def manage(self) -> Uvm:
-        """Begin to use managed memory on this device, on behalf of whichever process asks first."""
+        """Begin to use managed memory on this device; a second call, also by another process, changes nothing."""
         if self.uvm is None:
             self.uvm = Uvm(self._machine, self._device, self.space)
         return self.uvm
 
     def work(self, dt: float) -> Awaitable[None]:
-        """Let the calling thread work in the kernel module; several processes take turns."""
+        """Let the calling thread work in the kernel module for ``dt`` seconds; several processes take turns."""
         return self._machine.work(dt, "driver") if self.lock is None else self._locked_work(self.lock, dt)
 
     async def _locked_work(self, lock: HostLock, dt: float) -> None:
@@ -434,7 +437,7 @@ class DriverProcess:
         return self.machine.devices[0].index
 
     def pinned_for(self, number: int) -> PinnedRanges:
-        """Return the ranges of host memory that copies of a device reach without staging."""
+        """Return the pinned ranges of host memory, which copies of a device reach without staging."""
         return self._pinned[number]
 
     def share_pinned(self) -> None:

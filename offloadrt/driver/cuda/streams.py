@@ -193,7 +193,7 @@ class Streams:
     def host_function(
         self, stream: Stream, function: Callable[[], object] | None, seconds: float
     ) -> tuple[WaitPacket, WaitPacket]:
-        """Return a host function's two packets: one that starts the function, and one that waits for its end."""
+        """Return the two packets of a host function: one starts the function, the other waits for its end."""
         sim, thread = self._context.sim, self.callbacks()
         begun, done, now = (Signal(sim, f"host function in stream {stream.index}") for _ in range(3))
         now.set()
@@ -208,7 +208,7 @@ class Streams:
         return self.callback_thread
 
     async def record_event(self, stream: Stream) -> StreamEvent:
-        """Make a mark behind everything submitted to the stream so far (cuEventRecord)."""
+        """Put a mark behind everything submitted to the stream so far, and return it (cuEventRecord)."""
         with self._context.call("cuEventRecord", stream):
             await self._context.locked_work(self._costs.event_record)
             return StreamEvent(stream, stream.last)
@@ -238,7 +238,7 @@ HANDLE, NOT_READY = "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_NOT_READY"
 
 
 class TimedEvents:
-    """The events of one context.
+    """The events of one context: create, record, wait, and measure the time between two.
 
     All calls raise DriverError for an event that is destroyed or belongs to another device. As in CUDA, an event that
     was never recorded is complete, so that a wait for it ends at once; it has no time.
@@ -269,7 +269,7 @@ class TimedEvents:
             event.destroyed = True
 
     async def record(self, event: TimedEvent, stream: Stream) -> None:
-        """Put the event behind everything in the stream (cuEventRecord); its earlier position is dropped."""
+        """Put the event behind everything in the stream (cuEventRecord); its earlier position no longer counts."""
         with self._context.call("cuEventRecord", stream) as call:
             self._check(call, event)
             if (capture := self._context.captures.streams.get(stream)) is not None:

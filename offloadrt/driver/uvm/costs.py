@@ -48,7 +48,7 @@ class UvmCounters:
     def table(self) -> dict[str, int]:
         """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own.
 
-        Counts that only several devices, copies of pages or access counters have are left out where they are 0.
+        Counts of what only several devices, copies of pages or access counters cause are left out where they are 0.
         """
         further = {
             "bytes_transfer_dtod": self.bytes_dtod,
@@ -86,7 +86,7 @@ class SystemMemoryCosts:
 
 @attrs.frozen
 class PeerCosts:
-    """Additional costs of managed memory on several devices."""
+    """Additional costs (seconds) of managed memory on several devices, and the bandwidth that one kernel gets."""
 
     unmap: Annotated[float, "numa.peer_unmap"]
     """Seconds of work to remove a block's translations from another device that has some."""

@@ -112,7 +112,7 @@ class FaultBatches(Sequence[FaultBatch]):
         self._numbers = array("d")
 
     def add(self, *numbers: float) -> None:
-        """Append a batch; ``numbers`` are the fields of a `FaultBatch`, in their order."""
+        """Append a batch; ``numbers`` are the fields of the `FaultBatch`, in their order."""
         self._numbers.frombytes(_PACKED(*numbers))
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
 
 
 class ReplayChannel:
-    """The channel in which a replay follows its copies and the previous replay.
+    """Sends replays of faults in order: each after its copies and after the previous replay.
 
     The driver pushes a replay and goes on (``push_replay_on_gpu``, which acquires the tracker of the batch).
     """
@@ -168,7 +168,7 @@ class ReplayChannel:
         self._last: Signal | None = None
 
     def push(self, copies: list[Signal], replay: ReplayFaults) -> None:
-        """Send ``replay`` when its copies and the replay before it have ended; a copy is given to one replay only."""
+        """Send ``replay`` when its copies and the replay before it have ended; no copy delays more than one replay."""
         waited_for = [signal for signal in copies if not signal.is_set]
         if (last := self._last) is not None and not last.is_set:
             waited_for.insert(0, last)
@@ -190,7 +190,7 @@ class ReplayChannel:
 
 
 class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The outcome of serving the faults on one block of managed memory."""
+    """How long the service of one block's faults took, in seconds, and which of its pages must fault again later."""
 
     seconds: float
     """Time of the driver's own work; 0 when all the pages had translations already."""
@@ -299,7 +299,7 @@ class GpuFaults:
         return wanted
 
     def unpin(self) -> None:
-        """Unmap the pages whose pin has ended, so that the next fault migrates them again."""
+        """Unmap the pages whose time of pinning (against thrashing) is over, so that the next fault migrates them."""
         for index, place in self._blocks.thrashing.unpinned(self._blocks.sim.now):
             block = self._blocks.pages.block(index)
             self._blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
@@ -387,7 +387,7 @@ class FaultHandlerStatistics:
 
 
 class Service(msgspec.Struct, eq=False):
-    """Counts what the page-fault handler has served since the last replay, while it works on one interrupt."""
+    """Collects what the page-fault handler has served since the last replay, while it works on one interrupt."""
 
     kernels: tuple[int, ...] | None
     """The kernels whose faults these are; None: those of all kernels."""
@@ -397,7 +397,7 @@ class Service(msgspec.Struct, eq=False):
     """The copies that were submitted for the served pages."""
 
     def note(self, served: dict[int, int]) -> None:
-        """Add served pages, by block."""
+        """Add served pages: for each block, a bit set of pages."""
         if not self.served:
             self.served = served
             return
@@ -431,7 +431,7 @@ class UvmFaultHandler:
         self._born = blocks.sim.now
 
     def start(self) -> None:
-        """Spawn a worker."""
+        """Spawn a worker that serves faults."""
         self._workers.start()
 
     async def _run(self) -> None:
@@ -573,7 +573,7 @@ class UvmFaultHandler:
 
 
 class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The messages that the handler takes from the fault buffer as one batch, and those that it leaves there."""
+    """The fault messages that the handler takes from the fault buffer as one batch, and those that it leaves."""
 
     faults: list[ManagedFault]
     """The messages of the batch; the last one may be the first part of a message."""
@@ -586,7 +586,7 @@ class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def fetch(seen: list[ManagedFault], room: int) -> Fetch:
-    """Divide the messages in the buffer into a batch of at most ``room`` entries and the rest."""
+    """Divide the messages in the fault buffer into a batch of at most ``room`` entries and the rest."""
     entries = 0
     for position, fault in enumerate(seen):
         if entries + fault.entries > room:
@@ -598,7 +598,7 @@ def fetch(seen: list[ManagedFault], room: int) -> Fetch:
 
 
 class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The faults of a batch without duplicates; each field but the last is a dict by the index of a block."""
+    """The faults of a batch without duplicates; all fields but ``different``, a count, are dicts by block index."""
 
     pages: dict[int, int]
     """Pages that faulted."""
@@ -611,7 +611,7 @@ class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
-    """Return how many entries a message has after the fetch has merged consecutive entries of the same page."""
+    """Return how many entries a fault message has after the fetch has merged neighbouring entries of the same page."""
     return min(fault.entries, max(how_many(fault.pages), -(-fault.entries // reports_a_page)))
 
 
@@ -640,7 +640,7 @@ def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
 
 
 class HostFaults:
-    """Brings to the host the pages that host threads touch: pages that the GPU owns, and untouched pages.
+    """Brings to the host the pages that host threads touch, if a GPU owns them or nobody has touched them yet.
 
     It follows ``uvm_va_block_cpu_fault``: the host thread that has a fault serves it, without batching. A thread
     accesses one page after another, and each fault brings the page and what the prefetch policy adds, whether the page
@@ -651,11 +651,11 @@ class HostFaults:
         self._blocks = blocks
 
     async def access(self, begin: int, nbytes: int, writes: bool) -> int:
-        """Let the calling thread touch managed memory in order; pages that GPUs own migrate back.
+        """Let the calling thread touch managed memory in order; return the number of faults that the thread had.
 
-        ``writes`` says whether the thread stores to the memory; a load uses a valid copy on the host in place.
-
-        Returns the number of faults that the thread had.
+        Pages that GPUs own migrate back. ``writes`` says whether the thread stores to the memory; a load uses a valid
+        copy
+        on the host in place.
         """
         blocks = self._blocks
         members, count, cause = blocks.space.members, 0, blocks.sim.current.cause

@@ -25,7 +25,7 @@ Side = Literal["host", "device"]
 
 @attrs.frozen
 class ThrashingRules:
-    """Conditions of thrashing and the durations of countermeasures; times are in virtual seconds."""
+    """When a page counts as thrashing, and how long the driver then acts against it; times in virtual seconds."""
 
     detects: Annotated[bool, "thrash.detection"]
     threshold: Annotated[int, "thrash.threshold"]
@@ -40,7 +40,7 @@ class ThrashingRules:
 
 
 class Hint(enum.Enum):
-    """The driver's decision about a fault (``uvm_perf_thrashing_hint_t``)."""
+    """What the driver does at a fault because of thrashing (``uvm_perf_thrashing_hint_t``)."""
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"
@@ -77,7 +77,7 @@ class _Block:
 
 
 class Thrashing:
-    """Finds thrashing pages of a device's managed memory, with ``per_block`` pages in a block, and counts them."""
+    """Finds the thrashing pages of a device's managed memory, and counts them. per_block: pages in a block."""
 
     def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
         self.rules: Final = rules
@@ -87,7 +87,7 @@ class Thrashing:
         self._pins: deque[tuple[float, int, int]] = deque()
 
     def migrated(self, index: int, pages: PageSet, side: Side, now: float) -> None:
-        """Note that faults made these pages of a block migrate to a side, prefetched neighbours included."""
+        """Note that these pages of a block migrated to a side (host or device) for faults, prefetched ones included."""
         rules = self.rules
         if not rules.detects:
             return
@@ -116,12 +116,15 @@ class Thrashing:
                 self._reset(block, place)
 
     def thrashing(self, index: int) -> int:
-        """Return the pages of a block that thrash: no fault on another page brings them along."""
+        """Return the pages of a block that thrash now; a fault on another page does not prefetch them."""
         block = self._blocks.get(index)
         return 0 if block is None else block.thrashing
 
     def hint(self, index: int, place: int, side: Side, now: float) -> Hint:
-        """Decide what to do with a fault of one side on a page (``uvm_perf_thrashing_get_hint``)."""
+        """Decide what to do at a fault of the host or device on a page (``uvm_perf_thrashing_get_hint``).
+
+        place: the page's number in the block. now: virtual seconds.
+        """
         block, rules = self._blocks.get(index), self.rules
         if block is None or block.pages is None or not block.thrashing >> place & 1:
             return Hint.MIGRATE
@@ -148,7 +151,7 @@ class Thrashing:
         return Hint.MIGRATE
 
     def throttled_until(self, index: int, place: int) -> float:
-        """Return the end of the period in which a page is throttled."""
+        """Return the virtual time until which faults on a page are delayed. place: the page's number in the block."""
         block = self._blocks[index]
         assert block.pages is not None
         return block.pages[place].until
@@ -178,7 +181,7 @@ class Thrashing:
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
-        """Return (block, page) of the pages whose pin has ended since the last call; their state is reset."""
+        """Return (block, page) of the pages whose pinning has ended since the last call; their history is dropped."""
         ended = []
         while self._pins and self._pins[0][0] <= now:
             until, index, place = self._pins.popleft()

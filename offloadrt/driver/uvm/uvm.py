@@ -28,7 +28,7 @@ from offloadrt.sim import Mailbox, RWLock, Signal
 
 @attrs.frozen
 class CounterCosts:
-    """Costs of the driver's work for notifications of the access counters; times are in seconds."""
+    """What it costs the driver to handle notifications of the GPU's access counters; times are in seconds."""
 
     batch_max: Annotated[int, "access_counter.batch"]
     """Largest number of notifications that the worker takes from the buffer at a time."""
@@ -41,9 +41,9 @@ class CounterCosts:
 
 
 class MigrationWorker:
-    """Takes prefetches in the order in which hardware queues dispatch them; ``start`` spawns its actor.
+    """Carries out prefetches of managed memory in the order in which the streams reach them; ``start`` spawns it.
 
-    It carries out cuMemPrefetchAsync in the order of the streams (``uvm_migrate``).
+    It follows cuMemPrefetchAsync (``uvm_migrate``).
     """
 
     def __init__(self, mailbox: Mailbox, blocks: VaBlocks) -> None:
@@ -51,7 +51,7 @@ class MigrationWorker:
         self._blocks = blocks
 
     def start(self) -> None:
-        """Spawn the actor."""
+        """Spawn the actor that carries out prefetches."""
         self._blocks.sim.spawn(self._run, name=self.mailbox.name, daemon=True)
 
     async def _run(self) -> None:
@@ -107,7 +107,7 @@ class MigrationWorker:
 
 @attrs.frozen
 class AccessCounterStatistics:
-    """Statistics of the worker; times are in virtual seconds."""
+    """Statistics of the worker that serves access counters; times are in virtual seconds."""
 
     notifications: int
     """Number of notifications that the worker has served."""
@@ -118,7 +118,7 @@ class AccessCounterStatistics:
 
 
 class AccessCounterWorker:
-    """Serves the notifications of one device; ``start`` spawns its actor.
+    """Serves the access-counter notifications of one device; ``start`` spawns its actor.
 
     It migrates what kernels often reach on the host. It follows nvidia-uvm's
     ``uvm_parent_gpu_service_access_counters``. The first notification in an empty buffer interrupts the host. The
@@ -141,7 +141,7 @@ class AccessCounterWorker:
         self._service_s = self._wait_s = 0.0
 
     def start(self) -> None:
-        """Spawn the actor."""
+        """Spawn the actor that serves access-counter notifications."""
         self._workers.start()
 
     async def _run(self) -> None:
@@ -221,11 +221,10 @@ SET_ACCESSED_BY with the device, UNSET_ACCESSED_BY, SET_READ_MOSTLY, UNSET_READ_
 
 
 class Uvm:
-    """Managed memory of one device.  Make it before the first stream; ``start`` it within a run.
+    """Managed memory of one device.  Make it before the first stream; ``start`` spawns its actors within a run.
 
-    ``space`` is the address space that the device joins; without it, the device is alone in a new space.
-
-    Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
+    ``space`` is the address space that the device joins; without it, the device is alone in a new space. Raises
+    ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
     """
 
     def __init__(self, machine: Machine, device: Device, space: VaSpace | None = None) -> None:
@@ -253,7 +252,7 @@ class Uvm:
         return self._host_faults.access(begin, nbytes, writes)
 
     def populates(self, address: int) -> bool:
-        """Tell whether an address is managed memory, whose pages this driver makes; the system makes all others."""
+        """Tell whether this driver makes the pages at an address (managed memory); the system makes all others."""
         pages = self.pages
         index, within = divmod(address, pages.block_size)
         block = pages.block(index)
@@ -264,12 +263,12 @@ class Uvm:
         return self._blocks.make_room(nbytes, cause)
 
     def try_again(self) -> None:
-        """Let pages that found no room fault and migrate now; called when the program has freed device memory."""
+        """Let pages migrate now that had found no device memory; called when the program has freed some."""
         self._blocks.try_again()
 
     @property
     def costs(self) -> UvmCosts:
-        """Return what the driver's steps cost."""
+        """Return what the driver's steps cost, in seconds."""
         return self._blocks.costs
 
     @property
@@ -279,7 +278,7 @@ class Uvm:
 
     @property
     def pages(self) -> ManagedPages:
-        """Return the state of the device's managed pages, ownership included."""
+        """Return the state of the device's managed pages: where they lie and who owns them."""
         return self._blocks.pages
 
     @property
@@ -315,7 +314,7 @@ class Uvm:
             self.counter_worker = AccessCounterWorker(blocks, counters)
 
     def add_system(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
-        """Add memory of the host's allocators, whose pages the device reaches as soon as the host has touched them."""
+        """Add memory of the host's allocators; the device can access a page as soon as the host has touched it."""
         self.pages.add(begin, nbytes, populated, name)
         for block, pages in self.pages.parts(begin, nbytes):
             block.use_in_place(pages)
@@ -326,14 +325,14 @@ class Uvm:
         self._blocks.remove(begin, nbytes)
 
     def keep_on_host(self, begin: int, nbytes: int) -> None:
-        """Let an allocation lie on the host, where the device reaches it from the start, as without page faults."""
+        """Keep an allocation on the host; the device accesses it over the link from the start, without faults."""
         for block, pages in self.pages.parts(begin, nbytes):
             block.prefer("host", pages)
             block.set_accessed_by(pages, True)
             self.pages.set_state(block, pages, REMOTE)
 
     async def advise(self, begin: int, nbytes: int, advice: Advice) -> None:
-        """Change the rules for a range, without any migration. Raises ValueError for an unknown advice."""
+        """Apply cuMemAdvise's advice to a range; nothing migrates. Raises ValueError for an unknown advice."""
         if advice not in ADVICE:
             raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
         blocks, sim = self._blocks, self._machine.sim

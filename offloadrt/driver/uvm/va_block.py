@@ -40,14 +40,14 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """A fetch or an eviction whose pages are still being copied; an evicted block has left device memory already."""
+    """Says that the pages of a fetch or eviction are still being copied; an evicted block has no memory any more."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Fetched(enum.Enum):
-    """A fetch that has ended without a copy in progress; the caller still holds the block's lock."""
+    """How a fetch has ended that needs no wait for a copy; the caller still holds the block's lock."""
 
     RESIDENT = "resident"
     """Nothing had to move: the pages are on the device."""
@@ -59,7 +59,7 @@ FetchResult = Moving | Fetched
 
 
 class Evicted(enum.Enum):
-    """An eviction that has ended without a copy in progress."""
+    """How an eviction has ended that needs no wait for a copy."""
 
     FREED = "freed"
     """The device memory of a block is free; the host had copies of all its pages."""
@@ -96,7 +96,7 @@ class UvmLocks:
         return self.space.acquire_write() if self._contends else PASSED
 
     def release(self) -> None:
-        """Give the address-space lock back."""
+        """Release the address-space lock."""
         if self._contends:
             self.space.release()
 
@@ -124,7 +124,7 @@ class UvmLocks:
             signal.set()
 
     async def wait_until_unlocked(self, indices: range) -> None:
-        """Wait for whoever works on blocks with these indices, including their copies."""
+        """Wait until nobody works on blocks with these indices; their copies have ended then, too."""
         while (index := next((each for each in self._taken if each in indices), None)) is not None:
             await self._unlocked(index).wait()
 
@@ -137,10 +137,10 @@ class VaSpace:
     """The devices of one process that share its managed memory (``uvm_va_space_t``), each a member once it has joined.
 
     Each device has its own page table and its own record of every block.  The records of one block are that block's
-    state together, and this keeps them in agreement.  It also holds what all devices have in common: the space lock,
+    state together; this class keeps them in agreement.  It also holds what all devices have in common: the space lock,
     the block locks and the allocations.  With one device there is nothing to agree upon.
 
-    Which device reaches which follows ``uvm_va_space.c``: devices with NVLink reach one another from the start, devices
+    Which device can access which other follows ``uvm_va_space.c``: devices with NVLink can from the start, devices
     with PCIe between them once the program has enabled peer access.
     """
 
@@ -157,7 +157,7 @@ class VaSpace:
         self._costs: PeerCosts | None = None
 
     def join(self, member: VaBlocks) -> None:
-        """Add a device, which learns of what was allocated before.
+        """Add a device, and give it all allocations that exist already.
 
         Raises ProfileError when the profile lacks an entry that several devices need.
         """
@@ -209,7 +209,7 @@ class VaSpace:
     # who reaches whom
 
     def enable_peer(self, device: int, peer: int) -> None:
-        """Note that the program has enabled access of a device to another's memory."""
+        """Note that the program has enabled access from a device to the memory of another, ``peer``."""
         self._enabled |= {(device, peer), (peer, device)}
 
     def reaches(self, device: int, other: int) -> bool:
@@ -235,13 +235,13 @@ class VaSpace:
     # the records of one block
 
     def others(self, device: int, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield every device but this one, each with its record of a block."""
+        """Yield each other device together with its record of a block."""
         for other in self.members:
             if other.device.local != device:
                 yield other, other.pages.block(index)
 
     def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield every device, each with its record of a block."""
+        """Yield each device together with its record of a block."""
         for member in self.members:
             yield member, member.pages.block(index)
 
@@ -251,7 +251,7 @@ class VaSpace:
             yield member.pages.block(index)
 
     def arrived(self, device: int, index: int, pages: PageSet) -> None:
-        """Record with all other devices that pages of a block are in the memory of ``device`` now."""
+        """Record for all other devices that pages of a block are in the memory of ``device`` now."""
         for other, block in self.others(device, index):
             block.arrived_elsewhere(pages)
             other.map_remote_again(block)
@@ -269,23 +269,23 @@ class VaSpace:
             block.left_elsewhere(elsewhere)
 
     def has_host_copy(self, index: int, pages: PageSet, *, valid: bool) -> None:
-        """Tell all devices whether the host has valid copies of pages of a block that lie in device memory."""
+        """Tell all devices whether the host has valid copies of a block's pages that lie in device memory."""
         for block in self.records(index):
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Map pages that have returned to the host for those devices that are advised to access them over the link."""
+        """Map a block's pages that are back on the host for devices that are advised to access them over the link."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
     def read_mostly(self, index: int, pages: PageSet) -> None:
-        """Let later reads of pages of a block make read-only copies; kernels that already run store as before."""
+        """Let later reads of these pages make read-only copies; kernels that already run store as before."""
         for member, block in self.everywhere(index):
             member.pages.tell_stores_apart()
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: PageSet) -> None:
-        """Keep one copy of pages of a block: on the device that prefers them, else the host, else the first device."""
+        """Drop all copies of these pages but one: on the preferring device, else the host, else the first device."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:
@@ -306,7 +306,7 @@ class VaSpace:
         self.has_host_copy(index, pages, valid=False)
 
     def preferred_by_others(self, device: int, index: int) -> int:
-        """Return the pages of a block that are to stay on another device which this one reaches."""
+        """Return the pages of a block whose preferred location is another device that this one can access."""
         pages = 0
         for other, block in self.others(device, index):
             if block.prefers_here and self.reaches(device, other.device.local):
@@ -317,7 +317,7 @@ class VaSpace:
 class VaBlocks:
     """The blocks of managed memory as one device has them; the caller holds the lock of the block that it changes.
 
-    ``kernels`` is what the device's compute units know of managed memory.  ``ManagedBlock`` holds the state of a block
+    ``kernels`` runs the device's kernels over managed memory.  ``ManagedBlock`` holds the state of a block
     and refuses what its state does not allow.  The methods here are what the driver does on top: they notify kernels
     that may still need a removed translation, take device memory and give it back, keep the records of other devices
     in agreement, and move the bytes.
@@ -379,7 +379,7 @@ class VaBlocks:
         return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: PageSet) -> float:
-        """Let copy engines reach pages of a block on the host; return the seconds of work, 0 if they could already.
+        """Let copy engines access a block's pages on the host; return the work in seconds, 0 if they could already.
 
         The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
         the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
@@ -414,7 +414,7 @@ class VaBlocks:
             self.release_memory(block)
 
     def take_memory(self, block: ManagedBlock) -> bool:
-        """Take device memory for a block, unless it has some; return False when there is none to be had."""
+        """Take device memory for a block, unless it has some; return False when no device memory is free."""
         if block.index not in self._in_use.by_arrival:
             if not self.device.memory.take_managed(self.pages.block_size):
                 return False
@@ -423,12 +423,12 @@ class VaBlocks:
         return True
 
     def release_memory(self, block: ManagedBlock) -> None:
-        """Give the device memory of a block back, if it has no resident pages."""
+        """Give the device memory of a block back, unless it has pages there."""
         if not block.resident and self.pages.chunks.remove(block):
             self.device.memory.give_managed(self.pages.block_size)
 
     def map_local(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Let the GPU translate pages that are on the device now."""
+        """Let the GPU translate pages that are in its memory now."""
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
         if fresh := pages & ~block.populated:
             self.counters.first_on_gpu += fresh.bit_count()
@@ -483,7 +483,7 @@ class VaBlocks:
     def map_remote_again(self, block: ManagedBlock) -> None:
         """Map over the link the pages that the GPU is advised to access and cannot translate, wherever they lie.
 
-        It also reaches all system-allocated memory on the host, by the host's page table, at no cost.
+        The GPU gets all system-allocated memory on the host as well, by the host's page table, at no cost.
         """
         if block.system and (there := block.system & block.on_host & ~(block.resident | block.remote)):
             self.pages.set_state(block, there, REMOTE)
@@ -494,23 +494,23 @@ class VaBlocks:
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
     def map_at_peer(self, block: ManagedBlock, pages: PageSet, member: VaBlocks) -> None:
-        """Let the GPU translate pages that lie on another device, if it reaches that and has no translation yet."""
+        """Let the GPU translate pages that lie on another device, if it can access that one and has no translation."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.local, member.device.local):
             self.counters.remote_maps += 1
             self.pages.set_at_peer(block, pages, member.device.local)
 
     async def map_without_room(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Map pages over the link until ``try_again``: there is no device memory to be had."""
+        """Map pages over the link, because no device memory is free; ``try_again`` undoes it when some is."""
         await self.pay(self.costs.block)
         pages &= block.valid
         self.map_remote(block, pages)
         self._without_room[block.index] = self._without_room.get(block.index, 0) | pages
 
     def try_again(self) -> None:
-        """Unmap pages that were mapped over the link for lack of device memory, if there is room now for them.
+        """Unmap the pages that were mapped over the link for lack of device memory, if there is enough now.
 
-        Called when the program has freed device memory.
+        Called when the program has freed device memory; the pages then fault and migrate.
         """
         if self._without_room and self.device.memory.has_room(self.pages.block_size):
             without, self._without_room = self._without_room, {}
@@ -527,7 +527,7 @@ class VaBlocks:
         """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
 
         Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
-        blocks may be evicted for room.  ``phase`` is the traced phase to which the work belongs, if any.
+        blocks may be evicted to free memory.  ``phase`` is the traced phase to which the work belongs, if any.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -720,7 +720,7 @@ class VaBlocks:
         """Evict the block that the eviction policy chooses (``pick_and_evict_root_chunk`` of ``uvm_pmm_gpu.c``).
 
         A block that somebody works on is passed over.  When all are, this waits for the first one.  ``held`` is the
-        block that room is needed for.  Its lock is given up during that wait on a device among several.
+        block that needs the memory.  Its lock is given up during that wait on a device among several.
 
         Raises IllegalTransition when the policy chooses a block that has no device memory.
         """
@@ -786,7 +786,7 @@ class VaBlocks:
             await self._queues.begin(cause)
 
     async def make_room(self, nbytes: int, cause: int) -> None:
-        """Evict until there is room for ``nbytes`` bytes of the program, or nothing is left to evict."""
+        """Evict blocks until the program can allocate ``nbytes`` bytes, or nothing is left to evict."""
         memory = self.device.memory
         await self.locks.read()
         try:

@@ -73,8 +73,7 @@ class Link:
         self._born = sim.now
 
     async def serve(self, amount: float, cap: float = math.inf) -> None:
-        """Transfer `amount` bytes, at most ``cap`` bytes/s; return at the end, for which a copy engine or kernel waits.
-        """
+        """Transfer `amount` bytes, at most ``cap`` bytes/s, and return at the end of the transfer."""
         begin, cap = self.sim.now, min(cap, self._cap)
         self._present.rise()
         try:

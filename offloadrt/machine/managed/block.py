@@ -407,8 +407,7 @@ class ManagedBlock:
         self.elsewhere |= pages
 
     def left_elsewhere(self, remaining: int) -> None:
-        """Set the pages that lie in other devices' memory to ``remaining``; those that were there besides have left it.
-        """
+        """Set which pages lie in other devices' memory to ``remaining``, because other pages have left it."""
         self.elsewhere = remaining & self.populated
 
     # the host
@@ -419,8 +418,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages (for the whole block if it has none, as one chunk); return the pages that got it.
-        """
+        """Make host memory for pages (for the whole block if it has none); return the pages that got it."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there

@@ -86,8 +86,7 @@ class FaultBuffer:
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return the seconds until the first entry is written, rounded up to a multiple of the polling period `each_s`.
-        """
+        """Return the seconds until the first entry is written, rounded up to a multiple of the period `each_s`."""
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
@@ -142,8 +141,7 @@ class AccessCounters:
         """The pages that the current step of each kernel accesses, by the kernel's number."""
 
     def begin(self, kernel: int, reached: PageSets, nbytes: float) -> None:
-        """Note that a kernel's step begins to move `nbytes` bytes over the link, equally from each page in `reached`.
-        """
+        """Note that a kernel's step begins to move `nbytes` bytes over the link, equally from each of its pages."""
         if reached:
             self._under_way.setdefault(kernel, []).append((reached, nbytes))
 

@@ -139,8 +139,7 @@ class Translations:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Add `more` to the counts of untranslated pages, for watched ranges with this block (negative: some got one).
-        """
+        """Add `more` to the counts of untranslated pages in watched ranges that have this block."""
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -218,8 +217,7 @@ class Translations:
         return numbers
 
     def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Choose up to ``draws`` different watched pages without translation, all equally likely; return (block, bits).
-        """
+        """Choose up to ``draws`` different watched pages without translation, all equally likely, by block."""
         if not watch.missing:
             return []
         numbers: set[int] = set()
@@ -341,8 +339,7 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: PageSet) -> list[tuple[int, ManagedUsage]]:
-        """Divide a block's pages among its allocations, as (number of pages, usage); the first one gets shared pages.
-        """
+        """Divide a block's pages among its allocations: (number of pages, usage); the first gets shared pages."""
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -451,8 +448,7 @@ class ManagedPages:
     # questions
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None, stores: bool = False) -> int:
-        """Find the first page of [low, high), or of its pages in ``among``, without translation; -1 if there is none.
-        """
+        """Find the first page of [low, high), or of its pages in ``among``, without translation; -1 if none is."""
         if among is None:
             return self.table_for(stores).next_unmapped(low, high)
         for index, pages in self.unmapped(low, high, among, 1, stores):

@@ -100,8 +100,7 @@ class ManagedAccess:
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
-        """Return the fraction of the range's pages, of ``size`` bytes, that the kernel touches as it goes through it.
-        """
+        """Return the fraction of the range's pages, of ``size`` bytes, that the kernel touches in all."""
         if self.picked is None or not self.nbytes:
             return 1.0
         return 1.0 - self.picked.left_out(size, self.nbytes)
@@ -124,8 +123,7 @@ class ManagedAccess:
         return sectors * (1.0 - left_out)
 
     def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
-        """Return the mean bytes of a request over the link: the touched sectors (``sector`` bytes) of one cache line.
-        """
+        """Return the mean bytes of a request over the link: the touched sectors (``sector`` bytes) of a cache line."""
         lines = self.moved(places, line)
         return self.moved(places, sector) / lines * line if lines else line
 
@@ -214,8 +212,7 @@ class Tiled:
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's cells (threads) as ranges [low, high): one for each row of threads in which it has blocks.
-        """
+        """Return a window's cells (threads) as ranges [low, high), one for each row of threads that it has."""
         first, last = (self.blocks * one // self.windows for one in (window, window + 1))
         pitch, found = self.columns * self.width, list[tuple[int, int]]()
         for line in range(first // self.columns, -(-last // self.columns)):
@@ -322,8 +319,7 @@ class RandomHits:
         return self._next
 
     def met(self, window: int, end: int, pages: ManagedPages, rng: np.random.Generator) -> PageSets:
-        """Choose at random the missing pages that accesses meet in the windows [window, end); a hit must be among them.
-        """
+        """Choose at random the missing pages that accesses meet in the windows [window, end)."""
         hit = self.next_window(window, rng)
         if hit >= end:
             return ()
@@ -360,8 +356,7 @@ _ALL = 1.0 - 1e-6
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """One kernel's progress through its ``windows`` of resident threads, in fault-free steps of up to ``step_windows``.
-    """
+    """A kernel's progress through its ``windows`` of resident threads, in steps of up to ``step_windows``."""
 
     accesses: Accesses
     windows: int

@@ -46,7 +46,7 @@ class Allocations:
         self._freed: dict[int, Freed] = {}
 
     def made(self, address: int) -> None:
-        """Record that a new block of device or managed memory begins at an address."""
+        """Record that a new block begins at an address, so that the address counts as freed no longer."""
         self._freed.pop(address, None)
 
     def freed(self, call: str, address: int) -> None:
@@ -153,9 +153,9 @@ class ProgramState:
 
 
 class CallingThread(ProgramThread):
-    """The part of a host thread that all its groups of calls use: its current device, and its stream arguments.
+    """The part of a host thread that all groups of its calls use: the current device, and stream arguments.
 
-    context: returns the context of a device, which it makes on demand. state: what the program's threads share.
+    context: returns the context of a device, and makes it on demand. state: what the program's threads share.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ Shape = int | tuple[int, int]
 
 @attrs.frozen(eq=False)
 class PreparedLaunch:
-    """A launch whose arguments have been checked."""
+    """A kernel launch whose arguments have been checked."""
 
     launch: Launch
     values: Sequence[Any]
@@ -733,7 +733,7 @@ class HostThread(CallingThread):
 
 
 def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
-    """Raise TypeError for a coroutine function, ValueError for a negative time."""
+    """Raise TypeError for a coroutine function, and ValueError for a time that is negative or not finite."""
     if inspect.iscoroutinefunction(function):
         raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
     if seconds < 0.0:
@@ -743,7 +743,7 @@ def check_host_function(call: str, function: Callable[[], object] | None, second
 def is_in_stream_order(driver: CudaDriver, end: CopyEnd, call: str) -> bool:
     """Tell whether copies use host memory in the order of their stream, and not before the call returns.
 
-    They use pinned and managed memory so. Raises ValueError for a strided section.
+    That is so for pinned and managed memory. Raises ValueError for a strided section.
     """
     begin, nbytes = _range(end, call)
     return (not isinstance(end, DeviceArray) and array_of(end).managed) or driver.pinning.covers(begin, nbytes)

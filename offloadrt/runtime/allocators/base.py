@@ -35,7 +35,7 @@ class AllocatorSite:
 
 
 class DeviceAllocator(Protocol):
-    """Obtains and frees device blocks. Its methods run in the host thread that maps, so it has its own locks."""
+    """Obtains and frees device blocks. Its methods run in the host threads that map, so it needs locks of its own."""
 
     def __init__(self, site: AllocatorSite) -> None: ...
 
@@ -45,6 +45,6 @@ class DeviceAllocator(Protocol):
     def free(self, address: int) -> Awaitable[None]: ...
 
     async def release_pooled(self) -> None:
-        """Return all pooled blocks to the driver, as at exit."""
+        """Return all pooled blocks to the driver, as at the program's exit."""
 
     def locks(self) -> dict[str, LockStatistics]: ...

@@ -49,7 +49,7 @@ class _Bucket:
 
 
 class LlvmMemoryManager:
-    """Pools small freed blocks by size, as LLVM's memory manager does; the default allocator of OpenMP programs."""
+    """Keeps small freed blocks by size for reuse, as LLVM's memory manager does; the default for OpenMP programs."""
 
     title = "memory manager"
     """Prefix of the names of its locks."""

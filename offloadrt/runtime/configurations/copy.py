@@ -8,7 +8,7 @@ from offloadrt.runtime.device import MapRequest, MemoryConfiguration, Placement
 
 
 class Copy(MemoryConfiguration):
-    """Gives each mapped section a device block, because host and device memory are (or count as) separate."""
+    """Gives each mapped section a device block and copies to it: host and device memory are, or count as, separate."""
 
     name: ClassVar[str] = "copy"
 

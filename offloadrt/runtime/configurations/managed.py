@@ -50,7 +50,7 @@ class ManagedPrefetch(Managed):
 
 
 def prefaults(device: OffloadDevice) -> MapHooks:
-    """Return hooks with which each map of in-place memory prefaults it: `DevicePlugin.prefault`."""
+    """Return hooks that prefault memory used in place at each map (`DevicePlugin.prefault`)."""
 
     def prefault(item: MapItem, queue: DirectiveQueue) -> Awaitable[object]:
         return device.plugin.prefault(item.begin, item.size)

@@ -44,5 +44,5 @@ class UnifiedSharedMemory(MemoryConfiguration):
 
 
 def translates(spec: MachineSpec) -> bool:
-    """Tell whether the devices of a machine translate addresses by the host's page table."""
+    """Tell whether a machine's devices translate addresses by the host's page table (ATS)."""
     return "ats.enabled" in spec.entries and spec.flag("ats.enabled")

@@ -54,7 +54,7 @@ class Pointees:
     """Index, relative to each pointer, of the first element that the kernel can access."""
 
     def addresses(self, view: Any) -> list[int]:
-        """Return, for each pointer in the values `view`, the address at which the kernel's view begins."""
+        """Return, for each pointer in the values `view`, the device address at which the kernel's array begins."""
         held = np.asarray(view)
         for part in self.member.split(".") if self.member else ():
             held = held[part]
@@ -66,7 +66,7 @@ class Pointees:
 
 
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
-    """Return a kernel's view of an array, of which only the host bytes [host_begin, host_end) are mapped.
+    """Return the array that a kernel sees if only the host bytes [host_begin, host_end) of an array are mapped.
 
     ``view(address)`` returns the device's bytes from the counterpart of host address `address` to the end of that part.
     """
@@ -108,12 +108,12 @@ def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Call
 
 
 def no_view(array: HostArray) -> MappedSection:
-    """Return a kernel's view of a pointer that still has its host value, which the device cannot use."""
+    """Return what a kernel sees through a pointer that still has its host value, which the device cannot use."""
     return MappedSection(array.name, array.shape, 0, np.empty((0, *array.shape[1:]), array.dtype), array.address)
 
 
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
-    """Return a kernel's view of `nbytes` of memory behind a device pointer, with the pointer's type and shape."""
+    """Return the array that a kernel sees behind a device pointer: `nbytes` bytes, in the pointer's type and shape."""
     shape = pointer.shape
     count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)
@@ -122,18 +122,18 @@ def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[An
 
 
 def reaches_host(device: OffloadDevice) -> bool:
-    """Tell whether kernels of the device reach host memory by its addresses."""
+    """Tell whether kernels of the device can access host memory by its addresses."""
     return device.plugin.kernels_fault or device.host_pointers
 
 
 @attrs.frozen(eq=False)
 class Reachable:
-    """The memory that kernels of a device can access."""
+    """The memory that a device's kernels can access: its own, and the host's if they reach that."""
 
     device: OffloadDevice
 
     def view(self, address: int, nbytes: int) -> Bytes:
-        """Return a writable view of the bytes [address, address + nbytes). Raises InvalidDeviceAddress."""
+        """Return the bytes [address, address + nbytes) as a writable NumPy view. Raises InvalidDeviceAddress."""
         device = self.device
         if reaches_host(device) and (contents := device.machine.host_memory.contents).find(address) is not None:
             return contents.view(address, nbytes)
@@ -168,7 +168,7 @@ def body_of(
 ) -> Callable[[], None] | None:
     """Return a function that computes the kernel's result at its end; None without a body or with arrays without data.
 
-    watch: is called with each argument and its usual view, and returns the view that the body gets.
+    watch: a function of each argument and the array that the body usually gets; it returns the array to use instead.
     """
     kernel = launch.kernel
     if kernel.body is not None and not has_phantoms(arguments):
@@ -228,7 +228,7 @@ def resolver_of(device: OffloadDevice, argument: Any, bindings: dict[HostArray, 
 
 
 def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
-    """Return the kernel's view of an array, over the memory that the binding names at the time of the call."""
+    """Return the array that a kernel sees, in the memory that the binding names at the time of the call."""
     if binding.is_host:
         return array.values
     if binding.address is None:
@@ -291,7 +291,7 @@ class _Packed:
 
 
 def required_alignment(address: int) -> int:
-    """Return the alignment that an address has, at most 16."""
+    """Return the alignment of an address in bytes (the largest power of two that divides it), at most 16."""
     return min(MAX_ALIGNMENT, address & -address) if address else MAX_ALIGNMENT
 
 
@@ -358,7 +358,7 @@ class PrivateArguments:
         await self.device.submit(self.queue, address, HostSpan(0, total, None if phantom else buffer), None)
 
     async def free(self) -> None:
-        """Free the blocks. If a cancellation interrupts this, it can be called again for the rest."""
+        """Free the blocks of the arguments. If a cancellation interrupts this, it can be called again for the rest."""
         while self.blocks:
             address = self.blocks[0]
             if self.device.block_size(address) is not None:
@@ -369,7 +369,10 @@ class PrivateArguments:
 async def bind_arguments(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
 ) -> PrivateArguments:
-    """Add to `bindings` where the kernel finds each array argument; return the private ones, their copies submitted."""
+    """Add to `bindings` where the kernel finds each array argument; return the private arguments.
+
+    The copies of private arguments are submitted by then.
+    """
     private = PrivateArguments(device, queue)
     queue.private = private.free
     table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell

@@ -56,7 +56,7 @@ from offloadrt.sim import Actor
 
 @attrs.define(eq=False)
 class OffloadedRegion:
-    """A target region after compilation, which may run any number of times.
+    """A target region as a compiler leaves it, which may run any number of times.
 
     arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows: the
     arguments through which the kernel follows addresses. blocks: its known accesses through pointers, reads first.
@@ -185,7 +185,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Return `touching` with a handler that keeps a fatal fault of the kernel as `kernel_error` of the queue."""
+    """Return `touching` with a handler: a fatal fault of the kernel becomes `kernel_error` of the queue."""
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)
@@ -273,7 +273,7 @@ def _trace_of(
 
 
 def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
-    """Return a trace of the arrays with indices that are not affine in the loops, as far as arguments give the indices.
+    """Return a trace of accesses whose indices are not affine in the loops, as far as the index arrays have values.
 
     An array itself may be a phantom, and so may be arrays that no such index is read from. Returns None if no array is
     left.

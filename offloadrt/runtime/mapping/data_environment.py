@@ -57,9 +57,9 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
     """Lock the entries that a look-up has visited, one after the other as `lookupMapping` does.
 
     The caller holds the table lock, also while it waits here for an entry that is being copied. LLVM keeps the lock of
-    the last entry while the directive works with that entry. Here the lock is kept only if `keeps`: if the caller
-    awaits something under it. A lock that would be released at once is only waited for. When this raises, no lock is
-    kept. owned: an entry whose lock the caller holds already, which is skipped.
+    the last entry while the directive works with that entry. Here that lock is kept only if `keeps`, that is, if the
+    caller awaits something under it; any other lock is only waited for. When this raises, no lock is kept. owned: an
+    entry whose lock the caller holds already, which is skipped.
     """
     for entry in lookup.visited:
         if entry is owned:
@@ -91,7 +91,7 @@ def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
 
 
 def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """Remove an entry from the table, which the caller holds."""
+    """Remove an entry from the present table; the caller holds the table's lock."""
     device.table.erase(entry)
     entry.is_erased = True
     if device.tell is not None:
@@ -109,7 +109,8 @@ async def get_present_pointer(
 ) -> TargetPointer:
     """Look up the device address of host memory [begin, begin + size) (`getTgtPtrBegin`), under one hold of the table.
 
-    must_contain: whether only an entry that holds all these bytes counts. locks: whether the result owns its lock.
+    must_contain: whether only an entry that holds all these bytes counts. locks: whether the entry's lock is kept for
+    the caller.
     """
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
@@ -142,7 +143,7 @@ def count_down(entry: Entry, flags: MapFlags) -> None:
 def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
     """Return the entries that the queue's directive has counted down, with their items; callers append to the list.
 
-    `_finish_data_end` handles them when the queue has drained. As long as the list is empty, a call schedules that.
+    `_finish_data_end` handles them when the queue has drained; a call with an empty list schedules that.
     """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
@@ -222,8 +223,10 @@ async def get_target_pointer(
 ) -> TargetPointer:
     """Find or create the device counterpart of [begin, begin + size), and copy to it if need be (`getTargetPointer`).
 
-    The caller holds the table and has charged the look-up. This function releases the table, also when it raises. With
-    release_table False, it keeps the table if it succeeds, and the result owns the lock of its entry. owned: an entry
+    The caller holds the table's lock and has charged the look-up. This function releases that lock, also when it
+    raises.
+    With release_table False, it keeps the lock if it succeeds, and the result owns the lock of its entry. owned: an
+    entry
     whose lock the caller holds already.
     """
     table, pointer, keeps = device.table, ABSENT, False
@@ -566,7 +569,7 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Return the source of a copy that writes the device value of an attached pointer to the device."""
+    """Return the source of a copy that writes an attached pointer's device value to the device."""
     return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 
 

@@ -130,7 +130,7 @@ class BlockUse:
 
 
 class MapItems(list[MapItem]):
-    """The items of one construct, in order.
+    """The map items of one construct, in order.
 
     mapped: the items to map; each item with a ``declare mapper`` function is replaced by the function's items.
     """
@@ -147,7 +147,7 @@ PostProcessing = Callable[[], Awaitable[None]]
 
 @attrs.frozen(eq=False)
 class PreparedKernel:
-    """A launch that is to become a node of a graph and does not run now; its body computes the kernel's result."""
+    """A launch that becomes a node of a graph instead of running now; its body computes the kernel's result."""
 
     launch: Launch
     touching: Touching
@@ -160,7 +160,7 @@ class DirectiveQueue:
     kernel_error: the error of a kernel in this queue, raised at synchronization. lasts: the directive does not wait for
     its queue, whose stream belongs to an `AsyncQueue`. Three fields serve a directive that is left early (`abandon`):
     of `items`, the first `mapped` are still to be unmapped; `copy` is the signal of a copy outside of the stream;
-    `private` frees the private arguments. kept: the memory configuration's own notes about the directive (`MapHooks`).
+    `private` frees the private arguments. kept: what the memory configuration stores for the directive (`MapHooks`).
     """
 
     cause: int
@@ -178,6 +178,6 @@ class DirectiveQueue:
 
 @attrs.define(eq=False)
 class PreparedDirective(DirectiveQueue):
-    """The queue of target regions that do not launch their kernels, but leave them to become nodes of a graph."""
+    """The queue of target regions whose kernels are not launched, but become nodes of a graph."""
 
     kernels: list[PreparedKernel] = attrs.field(factory=list)

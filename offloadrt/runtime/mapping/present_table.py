@@ -44,7 +44,7 @@ INFINITE: Final = (1 << 64) - 1
 
 @attrs.frozen
 class ShadowPointer:
-    """An attached pointer inside a mapped block: its values on the host and on the device."""
+    """An attached pointer inside a mapped block, with the addresses that it holds on the host and on the device."""
 
     host_address: int
     device_address: int
@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def block(self) -> int:
-        """Return the begin of the device block, which is the address to free."""
+        """Return the address at which the device block begins, which is the address to free."""
         return self.device_begin - self.padding
 
     @property
@@ -112,7 +112,7 @@ class Entry:
 
     @property
     def is_unused(self) -> bool:
-        """Tell whether both counts are zero."""
+        """Tell whether both reference counts are zero."""
         return not (self.dynamic or self.hold)
 
     def device_address(self, host_address: int) -> int:
@@ -142,14 +142,14 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether one decrement (after a `reset`, if `after_reset`) would bring both counts to zero."""
+        """Tell whether one decrement (after a `reset`, if `after_reset`) would make both counts zero."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False
         return this != INFINITE if after_reset else this == 1
 
     def attach(self, shadow: ShadowPointer) -> bool:
-        """Store an attached pointer of this block; return False if its device copy has that value already."""
+        """Store an attached pointer of this block; return False if the device has the same value already."""
         known = self.shadow_pointers.get(shadow.host_address)
         self.shadow_pointers[shadow.host_address] = shadow
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
@@ -158,7 +158,7 @@ class Entry:
 class TargetPointer(msgspec.Struct, eq=False):
     """The result of a look-up in the present table (LLVM's `TargetPointerResultTy`): a device address and an entry.
 
-    A result may own the lock of its entry (`OffloadDevice.release`). Look-ups share the object of one that owns none.
+    A result may own the lock of its entry (`OffloadDevice.release`). Results that own none are shared by look-ups.
     """
 
     address: int | None = None
@@ -185,8 +185,8 @@ class Lookup:
     """The result of a search of the present table for a section that starts at `begin` (LLVM's `LookupResult`).
 
     visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, to which
-    the flags refer; it may be a neighbour by address only. pointer: the section's address in that entry's block; where
-    no entry overlaps the section, its host address. Look-ups of a section share one object, so nobody may change it.
+    the flags refer; it may only be a neighbour of the section. pointer: the section's address in that entry's block, or
+    its host address where no entry overlaps it. Look-ups of a section share one object, so nobody may change it.
     """
 
     begin: int
@@ -233,7 +233,7 @@ class PresentTable:
         return iter(self._entries)
 
     def at(self, host_begin: int) -> Entry | None:
-        """Return the entry that begins exactly at a host address."""
+        """Return the entry that begins exactly at a host address; None without one."""
         position = bisect_left(self._begins, host_begin)
         if position < len(self._begins) and self._begins[position] == host_begin:
             return self._entries[position]
@@ -361,7 +361,7 @@ class DevicePointer:
         )
 
     def viewed(self, dtype: DTypeLike, shape: int | tuple[int, ...] | None = None) -> DevicePointer:
-        """See the same memory in kernels as an array of this type and shape (without a shape: all of it, flat)."""
+        """Let kernels see the same memory as an array of this type and shape (without a shape: all of it, flat)."""
         element = np.dtype(dtype)
         lengths = (shape,) if isinstance(shape, int) else shape
         if lengths is None and self.nbytes and element != UNTYPED:

@@ -50,7 +50,7 @@ async def associate_pointer(
 
 
 async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: int) -> int:
-    """Remove an association as `disassociatePtr` does; return FAIL for a mapped or held entry, or without one."""
+    """Remove an association as `disassociatePtr` does; return FAIL if there is none, or it is mapped or held."""
     if device.tell is not None:
         device.tell(PointerDisassociated(device.number, begin))
     await device.table_lock.enter(device.costs.erase)

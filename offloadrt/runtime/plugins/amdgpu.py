@@ -29,14 +29,14 @@ Move = Callable[[], None]
 
 
 class PluginBlock(NamedTuple):
-    """A block of host memory that the device can access; `pool` names the memory manager of the plugin that owns it."""
+    """A block of host memory that the device can access; `pool` names the memory manager that owns the block."""
 
     pool: str
     nbytes: int
 
 
 class AmdgpuStream:
-    """A stream, which serves one directive at a time. It holds `signals` (a number) and `blocks` of the plugin."""
+    """A stream, which serves one directive at a time. It holds `signals` (their number) and `blocks` of the plugin."""
 
     __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 
@@ -72,7 +72,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """Put a copy to the host into the stream (`pushMemoryCopyD2HAsync`); AMD's fork waits before it."""
+        """Put a copy to the host into the stream (`pushMemoryCopyD2HAsync`); AMD's fork of LLVM waits before it."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
@@ -153,7 +153,7 @@ class AmdgpuResources:
         return {lock.name: lock.statistics() for lock in (self._stream_lock, self._signal_lock)}
 
     def in_use(self) -> dict[str, int]:
-        """Return how many streams, HSA queues and signals are not in their pools."""
+        """Return how many streams, HSA queues and signals are in use, that is, not in their pools."""
         return {
             "streams": self._streams - len(self._idle),
             "HSA queues": sum(self._queues.streams_of),
@@ -161,7 +161,7 @@ class AmdgpuResources:
         }
 
     async def allocate(self, nbytes: int) -> None:
-        """Allocate a host block (HSA memory pool) that the plugin keeps until the program ends."""
+        """Allocate a block of host memory (HSA memory pool) that the plugin keeps until the program ends."""
         await self._rocr.memory.alloc_host(nbytes)
         self._allocated += 1
 
@@ -185,7 +185,7 @@ class AmdgpuResources:
         del stream.blocks[:done]
 
     async def free_blocks(self) -> None:
-        """Free the plugin's own memory."""
+        """Free the host blocks that the plugin has allocated."""
         while self._allocated:
             await self._rocr.memory.free_host()
             self._allocated -= 1
@@ -234,7 +234,7 @@ class AmdgpuResources:
             self._signal_lock.release()
 
     def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
-        """Return signals and blocks of a stream's completed work to their pools, unless another thread has done so."""
+        """Return the signals and blocks of completed work to their pools, unless another thread has done so."""
         signals = min(signals, stream.signals)
         self._free_signals += signals
         stream.signals -= signals
@@ -278,7 +278,7 @@ def _rpc_bytes(spec: MachineSpec, compute_units: int) -> int:
 
 
 class AmdgpuPlugin(DevicePlugin):
-    """The plugin for a device of ROCr.
+    """The plugin for a device of ROCr, AMD's driver library.
 
     A program cannot choose how threads wait: LLVM's plugin polls HSA's signals for two seconds before a thread sleeps.
     All kernels of a code object are loaded with it.
@@ -318,7 +318,7 @@ class AmdgpuPlugin(DevicePlugin):
         return self._resources.locks()
 
     def in_use(self) -> dict[str, int]:
-        """Return how many streams, HSA queues and signals are not in their pools."""
+        """Return how many streams, HSA queues and signals are in use, that is, not in their pools."""
         return self._resources.in_use()
 
     async def load_image(self, cause: int) -> None:

@@ -28,7 +28,7 @@ _THREADS: Final = 128
 
 @attrs.define(eq=False)
 class StreamPool:
-    """The idle streams, the last returned being taken first. The mutex is held while a stream is taken or created."""
+    """The idle streams of a device; the one returned last is taken first, under a mutex, also when it is created."""
 
     driver: CudaDriver
     lock: Lock
@@ -53,7 +53,7 @@ class StreamPool:
         self.lock.release()
 
     def take_back(self, stream: Any) -> None:
-        """Take a stream back from a cancelled thread, without waiting: later users' work comes after what is in it."""
+        """Take a stream back from a cancelled thread, without waiting; what others put into it comes after its work."""
         self.idle.append(stream)
 
 
@@ -94,7 +94,7 @@ class CudaPlugin(DevicePlugin):
         self._host_memory = machine.host_memory
 
     def set_schedule(self, schedule: Schedule) -> None:
-        """Set the flag of the device's primary context, where the driver library is CUDA's."""
+        """Set how threads wait for the device (cuDevicePrimaryCtxSetFlags), if the library is CUDA's, not HIP's."""
         if self._calls == "cuda":
             self.driver.set_schedule(schedule)
 
@@ -108,8 +108,8 @@ class CudaPlugin(DevicePlugin):
     async def load_program(self) -> None:
         """Load the program's module; a cold start first initializes the driver, once, and makes the primary context.
 
-        LLVM's runtime looks up all kernels of the image here. Other runtimes look up each kernel at its first launch.
-        Here `find_kernel` does the latter for all of them.
+        LLVM's runtime looks up all kernels of the program here. Other runtimes look up each kernel at its first launch;
+        the emulator does that for all of them, in `find_kernel`.
         """
         if self._start == "warm":
             return
@@ -132,7 +132,7 @@ class CudaPlugin(DevicePlugin):
         return queue.stream
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
-        """Copy to the device; returns when the host may go on (for pageable memory: when the data is staged)."""
+        """Copy to the device; return when the host may go on (for pageable memory: when the data is staged)."""
         stream = queue.stream or await self.open(queue)
         await self.driver.copies.htod(device_address, source, source.nbytes, stream, queue.cause)
 
@@ -141,7 +141,7 @@ class CudaPlugin(DevicePlugin):
         await self.driver.copies.dtoh(destination, device_address, destination.nbytes, stream, queue.cause)
 
     def exchanges_with(self, device: int) -> bool:
-        """Tell whether the profile has links between devices (`nvlink.topology`): then any two exchange data."""
+        """Tell whether the profile has links between devices (`nvlink.topology`), so that any two can exchange data."""
         return self._peers is not None and self._peers.linked
 
     async def exchange_data(

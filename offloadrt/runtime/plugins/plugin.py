@@ -59,7 +59,7 @@ class GridDefaults:
 
 
 class QueueLike(Protocol):
-    """The part of a directive's queue that the plugin uses."""
+    """The part of a directive's queue that the plugin uses: its stream, and what it needs to submit work."""
 
     stream: Any
     cause: int
@@ -103,7 +103,7 @@ class DevicePlugin(Protocol):
         return
 
     async def load_image(self, cause: int, /) -> None:
-        """Load the program on the device, when `image_pending`; done by the first thread that reaches it."""
+        """Load the program on the device, if `image_pending`; the first thread that gets here does it."""
         self.image_pending = False
         await self.load_program()
 
@@ -119,7 +119,7 @@ class DevicePlugin(Protocol):
         return
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
-        """Copy to the device; returns when the host may go on."""
+        """Copy to the device; return when the host may go on."""
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
     def exchanges_with(self, device: int, /) -> bool:
@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Launch a kernel with `arguments` arguments; `run` computes its result at its end (phantoms: None)."""
+        """Launch a kernel with `arguments` arguments; `run` computes its result at its end (None for phantoms)."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""
@@ -145,7 +145,7 @@ class DevicePlugin(Protocol):
         """Record an event behind everything that is in the queue's stream now, and return it."""
 
     def needs_wait(self, event: Any, /) -> bool:
-        """Tell whether `wait_event` would do anything."""
+        """Tell whether `wait_event` has anything to wait for."""
 
     def is_complete(self, event: Any, /) -> bool:
         """Tell whether everything before the event has completed; this takes no virtual time."""

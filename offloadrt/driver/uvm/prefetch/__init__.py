@@ -17,7 +17,7 @@ from offloadrt.registry import Registry
 
 @attrs.frozen
 class PrefetchRules:
-    """The parameters of a prefetch policy, in addition to the state of the block."""
+    """The parameters of a prefetch policy, which it gets in addition to the state of the block."""
 
     pages: int
     """Pages of a block, a power of two."""
@@ -28,7 +28,7 @@ class PrefetchRules:
 
 
 class PrefetchPolicy(Protocol):
-    """Chooses the pages that come along with faulted pages; an object of such a class is made for each device."""
+    """Chooses the pages that migrate with faulted pages; each device makes an object of its own of such a class."""
 
     name: str
 
@@ -36,7 +36,7 @@ class PrefetchPolicy(Protocol):
         """Return the pages of a block that migrate for its faults; bit k of a set is page k.
 
         ``there`` are pages that are where the fault wants them; ``valid`` are pages that belong to allocations;
-        ``thrashing`` are pages that go to and fro, which the real driver leaves out.  The driver adds the faulted
+        ``thrashing`` are pages that migrate to and fro, which the real driver leaves out.  The driver adds the faulted
         pages, and drops what is not valid or is there already.
         """
 

@@ -6,7 +6,7 @@ from offloadrt.driver.uvm.prefetch import PrefetchRules
 
 
 class NoPrefetch:
-    """Brings only the faulted pages, each of which has the size of a page of the host."""
+    """Migrates only the faulted pages, which are as large as pages of the host."""
 
     name = "none"
 

@@ -14,7 +14,7 @@ from offloadrt.driver.uvm.prefetch import PrefetchRules
 
 
 class Tree:
-    """Brings the big page of each fault, and dense subtrees around it, as the real driver does."""
+    """Migrates the big page around each faulted page, and dense subtrees around it, as the real driver does."""
 
     name = "tree"
 
@@ -30,6 +30,7 @@ def with_prefetched(
     there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
     has; big: how many a big page has; both are powers of two; threshold: the part of a subtree's valid pages above
     which it comes as a whole; thrashing: pages that neither bring others along nor come along, nor does their big page.
+    Sets of pages are integers, one bit for each page.
 
     >>> bin(with_prefetched(0b0001, 0b0010, 0b1111, 4, 1, 0.51)), bin(with_prefetched(0b11, 0b0100, 0b1111, 4, 1, 0.51))
     ('0b11', '0b1111')
@@ -85,7 +86,7 @@ def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, i
 
 
 def big_pages_of(faulted: int, big: int, thrashing: int) -> int:
-    """Return the big pages that contain a faulted page and no thrashing page (``grow_fault_granularity``)."""
+    """Return all pages of the big pages with a faulted page and no thrashing one (``grow_fault_granularity``)."""
     grown = 0
     while faulted:
         page = (faulted & -faulted).bit_length() - 1
