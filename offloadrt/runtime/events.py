@@ -48,7 +48,7 @@ class Signalled:
 
 @attrs.frozen
 class TaskMade:
-    """The running strand (host thread or task) makes a deferred task, which comes after all that it has done."""
+    """The running strand (host thread or task) makes a deferred task, which comes after all the strand has done."""
 
     what: Hashable
     name: str
@@ -96,7 +96,7 @@ class QueueMarked:
 
 @attrs.frozen
 class NodeMade:
-    """The running strand makes a node of a CUDA graph: work that may be executed later, any number of times."""
+    """The running host thread or task makes a node of a CUDA graph: work that may run later, any number of times."""
 
     node: Hashable
 

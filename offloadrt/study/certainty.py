@@ -27,7 +27,7 @@ _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt
 
 
 def uncertainty() -> Any:
-    """Return the functions that draw values in uncertain ranges. Raises UserError where they are not installed."""
+    """Return the functions that choose random values in uncertain ranges. UserError where they are not installed."""
     return installed(_CERTAINTY, "draws")
 
 
@@ -38,7 +38,10 @@ def clock_of(jobs: int) -> Callable[[], float]:
 
 @attrs.frozen
 class Effort:
-    """Says how many draws of uncertain entries to run: a number, or as many as fit into a budget of real seconds."""
+    """Says how many draws (random samples of the uncertain costs) to run: a number, or what fits in a budget.
+
+    budget_s: real seconds.
+    """
 
     draws: int | None = None
     """Number of draws; None: as many as the budget allows, up to `most`; 0: none."""
@@ -49,8 +52,11 @@ class Effort:
     def of(cls, draws: int | None, budget_s: float | None, usual_s: float, most: int) -> Effort:
         """Return the effort for what the user asked for: `draws`, `budget_s`, both, or neither (None).
 
-        By default it is up to `most` draws within `usual_s` seconds. A given number of draws without a budget has no
-        time limit. A given budget allows up to 64 draws. Raises UserError for a number below 0.
+        A draw is a run with a random sample of the uncertain costs. By default there are up to `most` draws within
+        `usual_s`
+        seconds. A given number of draws without a budget has no time limit. A given budget allows up to 64 draws.
+        Raises
+        UserError for a number below 0.
         """
         if draws is not None and draws < 0:
             raise UserError(f"draws {draws}: it cannot be negative")
@@ -64,7 +70,7 @@ class Effort:
         return cls(draws, budget_s)
 
     def is_hopeless(self, draw_s: float) -> bool:
-        """Tell whether fewer than `LEAST` draws fit into the budget, if one draw takes `draw_s` seconds."""
+        """Tell whether fewer than `LEAST` draws (runs with random costs) fit into the budget; one takes `draw_s`."""
         return self.draws is None and LEAST * draw_s > self.budget_s
 
 
@@ -94,7 +100,7 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """One variant in a ranking of variants, which were all run with the same draws of the uncertain entries."""
+    """One variant in a ranking; all variants were run with the same random samples (draws) of uncertain costs."""
 
     number: int
     """The variant's index among the compared variants, the baseline first."""
@@ -115,7 +121,7 @@ class RankedVariant:
 
 @attrs.frozen
 class Ranking:
-    """Ranks variants, the fastest first, by the order that holds in most draws of the uncertain entries."""
+    """Ranks variants, the fastest first, by the order that holds in most draws (samples of the uncertain costs)."""
 
     draws: int
     seed: int
@@ -140,7 +146,7 @@ class Ranking:
     """What the draws do not know about the order of different machines, as a text; empty if all variants share one."""
 
     def nearest(self) -> tuple[int, int] | None:
-        """Return the ranks of the neighbours that are hardest to tell apart; None if no draw changes the order."""
+        """Return the ranks of the neighbours whose order is least sure; None if their order is always the same."""
         pairs = enumerate(itertools.pairwise(self.ranked))
         unsure = [(a.ahead, rank) for rank, (a, b) in pairs if a.ahead < 1.0 and a.elapsed.values != b.elapsed.values]
         return (min(unsure)[1], min(unsure)[1] + 1) if unsure else None

@@ -17,11 +17,11 @@ from offloadrt.registry import NotInstalled, Registry
 
 
 class UserError(Exception):
-    """A request of the user cannot be carried out; `str(error)` is the whole message."""
+    """Raised when a request of the user cannot be carried out; `str(error)` is the whole message."""
 
 
 class ParameterError(UserError):
-    """A parameter of a scenario is unknown, unreadable, out of range, or inconsistent with another parameter.
+    """Raised for a scenario's parameter that is unknown, unreadable, out of range, or inconsistent with another.
 
     Scenarios raise it themselves for combinations that their signature cannot express.
     """
@@ -36,19 +36,19 @@ class ParameterError(UserError):
 
 
 class UnknownParameter(ParameterError):
-    """A scenario has no parameter of that name."""
+    """Raised for a name of a parameter that the scenario does not have."""
 
 
 class ScenarioNotFound(UserError):
-    """There is no scenario of that name, or no readable script at that path."""
+    """Raised when there is no scenario of that name, or no readable script at that path."""
 
 
 class ScenarioRefused(UserError, TypeError):
-    """A function decorated with `@scenario` cannot be a scenario, or it returned a value that is no result."""
+    """Raised when a function decorated with `@scenario` cannot be a scenario, or returned what is no result."""
 
 
 class ScriptFailed(Exception):
-    """The user's script raised. `__cause__` is what it raised; `str(error)` is the script's own traceback."""
+    """Raised when the user's script raised an error, the ``__cause__``; `str(error)` is the script's traceback."""
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def beside(path: Path) -> Path:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean a, b?` with the closest known words, or the empty string."""
+    """Return `; did you mean a, b?` with the closest known words; an empty text if none is close."""
     near = difflib.get_close_matches(word, sorted(known), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 

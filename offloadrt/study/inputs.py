@@ -33,7 +33,7 @@ _CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=N
 
 @attrs.frozen
 class InputRange:
-    """An input of which only a range is known; by default a run takes the geometric mean."""
+    """An input of a program of which only a range is known; by default a run takes the geometric mean."""
 
     low: float
     high: float
@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """Take named inputs at these quantiles while the body runs; yields a dict that collects the values used."""
+    """Give named inputs these quantiles of their ranges while the body runs; yield a dict of the values used."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:

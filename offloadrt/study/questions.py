@@ -51,8 +51,10 @@ def execute(
 
     The scenario's parameters are keywords, or a mapping `given`. Other keywords are fields of `RunSpec`, which replace
     those of `spec`, or arguments of `running.execution.execute` (`sinks`, `causal_log`, `on_progress`, `before_run`).
-    With `repeat`, the median run is returned. `draws` and `budget_s` are as in `compare`, but by default no draws are
-    made; with `draws=None`, up to 8 draws are made within 4 s.
+    With `repeat`, the median run is returned. A draw repeats the run with a random sample of the uncertain costs;
+    `draws`
+    and `budget_s` are as in `compare`, but by default no draws are made; with `draws=None`, up to 8 are made within 4
+    s.
 
     Raises ParameterError and UserError for what was asked wrongly; ScriptFailed, with the script's own traceback as its
     text, for whatever else the scenario raises.
@@ -98,10 +100,10 @@ def sweep(
 
         offloadrt.sweep("exahype", threads=[1, 4, 16], memory=["map", "pool"], machine=["alex-a100", "h100"])
 
-    Parameters of the scenario's own sweep that are not named take all its values. Finished runs are kept in
+    Parameters of the scenario's own sweep that are not named take all their values. Finished runs are kept in
     `out/points.jsonl`: the same call, made again, runs only what is missing. `jobs` is how many runs are made at a
-    time, by default one a processor. Results have an `interval` where eight draws of all points fit into `budget_s`
-    seconds (60); `draws=0` makes none.
+    time, by default one a processor. Results have an `interval` where eight draws of all points (with random samples of
+    the uncertain costs) fit into `budget_s` seconds (60); `draws=0` makes none.
 
     Raises what `execute` raises, except for errors of single points, which are in `failures`.
     """
@@ -139,8 +141,9 @@ def compare(
         offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
     `baseline` and `measures` are those of `reporting.compare.compare`: what to compare with, and what to compare
-    besides the elapsed time. All runs are repeated at `draws` draws in the ranges of the uncertain entries; by default
-    at up to 64 draws within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
+    besides the elapsed time. All runs are repeated with `draws` random samples of the uncertain costs (draws); by
+    default
+    with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
     `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` raises.
     """
     chosen = found(scenario)
@@ -155,7 +158,7 @@ def compare(
 
 
 def found(scenario: Asked) -> Scenario:
-    """Return the requested scenario. Raises ScenarioNotFound, ScriptFailed; ParameterError for other arguments."""
+    """Return the scenario of that name, path or object. ScenarioNotFound, ScriptFailed; else ParameterError."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str | Path):
@@ -209,9 +212,9 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
-    """Make an executor for runs of a scenario; yield it with the number of runs it makes at a time.
+    """Make an executor for runs of a scenario; yield (executor, number of runs at a time).
 
-    A scenario that no other process can import, such as one of a notebook's cell, runs in this process. So does every
+    A scenario that no other process can import, such as one in a notebook's cell, runs in this process. So does every
     scenario if the running script has no `if __name__ == "__main__"`, because new processes would repeat the script.
     """
     if registry.loading:

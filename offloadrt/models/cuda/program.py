@@ -43,7 +43,7 @@ class CUDAOptions(ProgramOptions):
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
-        """Return the options with what environment variables choose: the default stream. Raises ValueError."""
+        """Return the options after the environment variables: they choose the default stream. Raises ValueError."""
         return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 
 
@@ -80,7 +80,10 @@ class CUDA(OffloadProgram[HostThread]):
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`; after a warm start the contexts exist already."""
+        """Run a team of host threads, each `await body(t)`; return their results by thread number.
+
+        After a warm start the devices' contexts exist already.
+        """
         if not self._contexts and not self._unstarted and has_devices(self.machine.spec):
             for number in range(len(self.devices)):
                 await self._make_context(number)
@@ -114,7 +117,7 @@ class CUDA(OffloadProgram[HostThread]):
         self._contexts[number] = PrimaryContext(number, driver, self.devices[number].plugin, stream)
 
     async def complete_tasks(self) -> None:
-        """Wait for all streams, as the destruction of the contexts does; errors of their work are not reported."""
+        """Wait for all streams, as the destruction of the contexts does; errors of work in streams are not reported."""
         for driver in self._drivers:
             for stream in [*driver.streams.all]:
                 with suppress(DriverError):

@@ -52,9 +52,10 @@ Bin = list[int]
 class Arena:
     """A range of addresses from which one thread allocates; a full arena takes a new range.
 
-    To free a block, its address is put back into the bin that it came from. glibc's malloc joins free neighbours and
-    splits them for other sizes. Here a free block is reused only for its own size and alignment, so a program that
-    frees one size and allocates another spreads over more addresses than with glibc.
+    To free a block, its address is put back into the bin (list of free blocks) that it came from. glibc's malloc joins
+    free neighbours and splits them for other sizes. Here a free block is reused only for its own size and alignment, so
+    a
+    program that frees one size and allocates another spreads over more addresses than with glibc.
 
     extent: bytes of a range. large: blocks of this many bytes and more lie outside of it. gap: bytes between blocks.
     """
@@ -105,7 +106,7 @@ class Arena:
 
 
 class ProgramArrays:
-    """Makes and frees the arrays of a program, and registers them with managed memory and devices that use host memory.
+    """Makes and frees the arrays of a program; tells managed memory, and devices that use host memory, of them.
 
     phantom: whether arrays have no values unless a caller asks for values
     """
@@ -164,7 +165,7 @@ class ProgramArrays:
         return self.add(array, fill is not None)
 
     def allocate(self, heap: Arena, nbytes: int, align: int) -> int:
-        """Allocate a block of the C library's heap, from a thread's arena, and return its address."""
+        """Allocate a block of the C library's heap, from a thread's arena, and return the block's address."""
         address = heap.allocate(nbytes, align)
         self.heap_blocks[address] = heap.bin_of(nbytes, align)
         return address
@@ -202,7 +203,7 @@ class ProgramArrays:
         self.forget(array)
 
     def forget(self, array: HostArray, freed: bool = True) -> None:
-        """Unregister an array. `freed` tells whether the program frees it; otherwise its memory ends without a free."""
+        """Unregister an array. `freed` tells whether the program frees it; otherwise it vanishes without a free."""
         array.freed = freed
         if freed and self.tell is not None:
             self.tell(ArrayFreed(array))
@@ -217,7 +218,7 @@ class ProgramArrays:
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of declare target of a program, and their places in the devices' images.
+    """The globals of declare target of a program, and where they lie in the program images on the devices.
 
     `load` loads the image on devices that have none, and adds the globals declared so far to every device's image.
     """
@@ -236,12 +237,12 @@ class DeviceGlobals:
         self.pending = bool(self._bare)
 
     def declare(self, array: HostArray) -> None:
-        """Add a variable of ``declare target``, with or without ``link``, to the image."""
+        """Add a variable of ``declare target``, with or without ``link``, to the program's device image."""
         self.declared.append(array)
         self.pending = True
 
     async def load(self) -> None:
-        """Load the image; the first thread that uses a device does this, and others wait for it."""
+        """Load the program image on the devices; the first thread that uses a device does so, and others wait."""
         await take(self.lock, self.devices[0].machine.host_time)
         try:
             while self._bare:

@@ -82,7 +82,7 @@ def construct_launch(
 ) -> Launch:
     """Make the launch of a construct, or raise the error of a compiler that rejects the construct.
 
-    construct: its name in messages. clauses: the model's names of its clauses for teams and threads. logical: its
+    construct: its name in messages. clauses: the model's names of the clauses for teams and threads. logical: the
     clauses that are true or false, by name. Raises ValueError for a number of teams or threads below 1 or of iterations
     below 0, TypeError for an object that is no kernel, for an array of another program and for a clause that is neither
     true nor false, KernelError for a wrong number of arguments.
@@ -185,7 +185,7 @@ class LastingQueue(WorkQueue, Protocol):
     """A queue that lives longer than the directives in it, such as an async queue of OpenACC."""
 
     async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
-        """Do the work of a directive in the stream of this queue; `queue` is the directive's own queue."""
+        """Do `work` for a directive in the stream of this lasting queue; `queue` is the directive's own queue."""
 
 
 async def in_directive(
@@ -198,7 +198,7 @@ async def in_directive(
     mandatory: bool = True,
     make_queue: type[DirectiveQueue] = DirectiveQueue,
 ) -> OffloadDevice:
-    """Do `work` as a directive of this name, with a number and a queue of its own, on a device; then drain the queue.
+    """Do `work` as a directive with this name, a new number and a new queue, on a device; then drain that queue.
 
     unmaps: items whose mapping ends even if the directive is left before it has begun to unmap. lasting: a queue that
     outlives the directive and takes its work; it is not drained here. mandatory: whether a failing driver call is
@@ -262,23 +262,23 @@ async def in_directive(
 
 
 def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Sequence[MapItem]) -> None:
-    """Leave a structured region early: end the mappings of its items without copying anything back."""
+    """Leave a structured region early: end the mappings of the region's items without copying anything back."""
     queue = DirectiveQueue(program.next_directive(), items=items, mapped=len(items))
     abandon(program.device(device), queue, name)
 
 
 def beginning(items: Sequence[MapItem], call: str) -> Work:
-    """Return the work with which a directive begins to map these items."""
+    """Return the function by which a directive begins to map these items."""
     return lambda where, queue: target_data_begin(where, items, queue, call)
 
 
 def ending(items: Sequence[MapItem], call: str) -> Work:
-    """Return the work with which a directive ends the mapping of these items."""
+    """Return the function by which a directive ends the mapping of these items."""
     return lambda where, queue: target_data_end(where, items, queue, call)
 
 
 def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
-    """Return the work with which a directive updates these items; for `specification` see `target_data_update`."""
+    """Return the function by which a directive updates these items; see `target_data_update` for `specification`."""
     return lambda where, queue: target_data_update(where, items, queue, call, specification)
 
 
@@ -297,7 +297,7 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
     _made_at: tuple[CodeType, int] | None = None
 
     def made(self) -> None:
-        """Remember the line of the program that makes the region, once its clauses have been checked.
+        """Remember the line of the program that makes the region, once the clauses of the region have been checked.
 
         A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: it looks at frame 3.
         """
@@ -331,4 +331,4 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
 
     @abstractmethod
     def leave(self) -> None:
-        """Leave the region early, at a timeout or a cancellation."""
+        """Leave the region early, at a timeout or a cancellation, without copying data back."""

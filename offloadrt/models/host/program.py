@@ -94,7 +94,7 @@ class ProgramOptions:
         return self.num_devices
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
-        """Return the options with what the program's environment variables set on this machine. Raises ValueError."""
+        """Return the options after the program's environment variables on this machine. Raises ValueError."""
         return self
 
 
@@ -114,7 +114,7 @@ class _Gate(Signal):
 
 
 class Barrier:
-    """Blocks threads until `parties` of them have arrived, round by round. A cancelled wait does not count."""
+    """Blocks threads until `parties` of them have arrived; then the next round begins. Cancelled waits don't count."""
 
     def __init__(self, sim: Simulation, parties: int) -> None:
         self.sim = sim
@@ -127,7 +127,7 @@ class Barrier:
         return self._open
 
     async def wait(self, number: int) -> None:
-        """Wait for the others; `number` is the thread's number in its team."""
+        """Wait for the other threads; `number` is the calling thread's number in its team."""
         gate = self._open
         gate.arrived.append(number)
         if len(gate.arrived) == self.parties:
@@ -156,7 +156,7 @@ T = TypeVar("T", bound="ProgramThread")
 class OffloadProgram(ABC, Generic[T]):
     """A program on a machine, in any programming model, whose class of host threads is `T`.
 
-    on_devices: the runtime's options on every device. Raises ValueError for an unknown name of an option's value, or
+    on_devices: the runtime's options on every device. Raises ValueError for an unknown name as an option's value, or
     without the `host_program` that the memory configuration needs; UnifiedMemoryUnavailable when the devices lack what
     that configuration requires.
 
@@ -205,7 +205,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Takes the events of the program, as the devices' `tell` does; None without a listener."""
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Report everything that the program and its devices do from now on to an observer."""
+        """Report everything that the program and its devices do from now on to `observer`."""
         self.observer = observer
         self.tell = self.arrays.tell = observer.handle
         self.arrays.watch = observer.watch_array
@@ -215,13 +215,13 @@ class OffloadProgram(ABC, Generic[T]):
                 observer.handle(MapsUnordered(device.number))
 
     def start(self) -> None:
-        """Spawn the daemon actors. Call this from a running actor; a second call does nothing."""
+        """Spawn the daemon actors of the devices. Call this from a running actor; a second call does nothing."""
         if not self._started:
             self._started = True
             self.start_actors()
 
     def start_actors(self) -> None:
-        """Spawn the daemon actors, once."""
+        """Spawn the daemon actors of the devices, once."""
         for device in self.devices:
             device.start()
 
@@ -249,7 +249,7 @@ class OffloadProgram(ABC, Generic[T]):
     # threads
 
     def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
-        """Make a host thread of the program for the current actor. A number of None is the next unused one."""
+        """Make a host thread of the program for the current actor. If number is None, use the next unused number."""
         self.start()
         if number is None:
             number = self._threads
@@ -273,7 +273,8 @@ class OffloadProgram(ABC, Generic[T]):
         """Run a team of host threads, each `await body(t)`, and return their results in order.
 
         The call returns when all threads have ended, with their background work where the model waits for it. Raises
-        RuntimeError for parallel regions that are nested too deep, as when a body opens its own region.
+        RuntimeError for parallel regions that are nested too deep, as when a body opens a region that runs the same
+        body.
         """
         check_count("num_threads", num_threads, MOST_THREADS)
         depth, threads = self.sim.current.data.get("regions", 0) + 1, self._in_teams + num_threads
@@ -350,7 +351,7 @@ class OffloadProgram(ABC, Generic[T]):
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often each decision to keep or elide a barrier of a stdpar algorithm was made; else empty."""
+        """Return how often barriers of C++ standard algorithms were kept or left out, by decision; empty in others."""
         return {}
 
     # the end
@@ -389,7 +390,7 @@ class OffloadProgram(ABC, Generic[T]):
 
 
 class ProgramThread(ABC):
-    """The object ``t`` that the body of a host thread gets, with what all programming models have in common."""
+    """The object ``t`` that the body of a host thread gets: what all programming models have in common."""
 
     def __init__(
         self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
@@ -432,11 +433,11 @@ class ProgramThread(ABC):
         return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
     def pointer(self, array: HostArray) -> HostArray:
-        """Return the pointer variable of a heap array, as an array of one address.
+        """Return the pointer variable of a heap array, as an array that holds one address.
 
-        Raises ValueError for a C array, which has none.
-
-        If the variable is mapped together with a section of the array, it is attached to that section on the device.
+        Raises ValueError for a C array, which has none. If the variable is mapped together with a section of the array,
+        it is
+        attached to that section on the device.
         """
         if not array.pointer_address:
             raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
@@ -451,7 +452,7 @@ class ProgramThread(ABC):
         return None
 
     def mbind(self, array: HostArray, socket: int) -> None:
-        """Place an array in the memory of a socket (Linux's mbind, or numactl --membind) from now on.
+        """Bind an array to the memory of a socket (Linux's mbind, or numactl --membind) from now on.
 
         By default memory lies at the socket of each device. Devices at another socket, and memory staged for them, use
         the link between the sockets (``numa.socket_bw``); kernels that use the array in place do not use that link
@@ -498,8 +499,9 @@ class ProgramThread(ABC):
         """Pin this thread to one core (sched_setaffinity, or a place of OMP_PLACES).
 
         Threads that are pinned to the same core share it in time slices (`stream.time_slice`), also while one of them
-        spins. Threads that a pinned thread makes are pinned with it, as are LLVM's hidden helpers if its task is their
-        first. Raises ValueError for a core that the machine does not have.
+        spins. Threads that a pinned thread makes are pinned with it; so are LLVM's hidden helper threads if this thread
+        makes
+        the first task. Raises ValueError for a core that the machine does not have.
         """
         machine = self.program.machine
         machine.cores.pin(self.sim.current, core, machine.spec.value("stream.time_slice"))
@@ -512,7 +514,7 @@ class ProgramThread(ABC):
         await self.sim.sleep(seconds)
 
     async def barrier(self) -> None:
-        """Wait for all threads of the team."""
+        """Wait until all threads of the team have come to the barrier."""
         since, tell, gate = self.sim.now, self.program.tell, self._barrier.gate
         if tell is not None:
             tell(Signalled(gate))

@@ -42,7 +42,7 @@ KIND_BITS: dict[MapKind, int] = {
 
 @attrs.frozen(eq=False)
 class Map:
-    """One map clause; all its items have the same map type and modifiers."""
+    """One map clause; all items in it have the same map type and modifiers."""
 
     items: tuple[Any, ...]
     kind: MapKind
@@ -69,7 +69,7 @@ class Motion:
 
 @attrs.frozen(eq=False)
 class UseDevice:
-    """Holds the arrays of a use_device_ptr or use_device_addr clause of `target data`."""
+    """A use_device_ptr or use_device_addr clause of `target data`, with the arrays that it names."""
 
     arrays: tuple[HostArray, ...]
     address: bool
@@ -102,7 +102,7 @@ def items_of(items: Any) -> tuple[Any, ...]:
 
 
 def lists_of(*clauses: Any) -> list[tuple[Any, ...]]:
-    """Return the items of each clause; each map clause in a result of `map` counts as a clause of its own."""
+    """Return the items of each clause as a tuple; a result of `map` with several clauses gives all their items."""
     return [flatten(items_of(items)) for items in clauses]
 
 
@@ -246,7 +246,7 @@ class Member:
 
 @attrs.frozen(eq=False)
 class StructPointee:
-    """The target of a member that is a pointer: a section of another array, ``s.p[0:4]``."""
+    """A struct's member that is a pointer, with what it points to: a section of another array, ``s.p[0:4]``."""
 
     pointer: Member
     place: Span
@@ -258,7 +258,7 @@ class StructPointee:
 
 
 def member(struct: HostArray, name: str, index: int = 0) -> Member:
-    """Return a member of a struct, or of element `index` of an array of structs. ``in.q`` is a member's member.
+    """Return a member of a struct, or of element `index` of an array of structs; ``in.q`` names a nested member.
 
     Raises ValueError for a member that does not exist.
     """
@@ -274,7 +274,7 @@ def member(struct: HostArray, name: str, index: int = 0) -> Member:
 
 
 def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
-    """Return the target of the pointer ``s.name`` as an item to map: an array, or a section of an array.
+    """Return what the pointer ``s.name`` points to as an item to map: an array, or a section of an array.
 
     Raises ValueError for a member that is no pointer.
     """

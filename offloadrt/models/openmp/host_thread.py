@@ -54,7 +54,7 @@ from offloadrt.sim import Signal
 
 
 class TargetData(Region[dict[HostArray, DevicePointer | None]]):
-    """A ``target data`` region; entering it gives the arrays' device pointers for its use_device clauses, or None."""
+    """A ``target data`` region; entering it returns the device pointers of the arrays in use_device clauses."""
 
     directive = "target_data"
 
@@ -133,7 +133,7 @@ class TaskNotes:
 
 @attrs.define(eq=False)
 class TaskGraph:
-    """A taskgraph record of one thread: an executable graph to replay the region's tasks."""
+    """What a thread has recorded of a taskgraph region: an executable graph that replays the region's tasks."""
 
     device: OffloadDevice
     graphs: Graphs
@@ -149,7 +149,7 @@ class TaskGraph:
 
 
 class TaskGraphs:
-    """The taskgraph records of one thread."""
+    """What one thread has recorded of its taskgraph regions, to replay them."""
 
     def __init__(self) -> None:
         self._records: dict[Hashable, TaskGraph] = {}
@@ -161,7 +161,7 @@ class TaskGraphs:
         graph_id: Hashable,
         graph_reset: bool,
     ) -> None:
-        """Record the region `body`, or replay its record for this `graph_id`; graph_reset drops that record first."""
+        """Record the region `body`, or replay the record with this `graph_id`; graph_reset drops that record first."""
         key = getattr(body, "__code__", body), graph_id
         if graph_reset and (record := self._records.pop(key, None)) is not None:
             await record.graphs.destroy(record.executable)
@@ -245,11 +245,9 @@ Running = Coroutine[Any, Any, object]
 
 
 class HostThread(RoutineCaller):
-    """The object ``t`` that the body of a host thread gets.
+    """The object ``t`` that the body of a host thread gets: OpenMP's directives as methods.
 
-    `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads().
-
-    Its directives are here, its routines in `RoutineCaller`.
+    `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads(). OpenMP's routines are in `RoutineCaller`.
     """
 
     def __init__(
@@ -272,7 +270,7 @@ class HostThread(RoutineCaller):
     # what a thread does besides
 
     async def barrier(self) -> None:
-        """Wait for all threads of the team, and for the deferred tasks of this one."""
+        """Wait for all threads of the team, and for the calling thread's deferred tasks."""
         await self.taskwait()
         await super().barrier()
 
@@ -281,10 +279,10 @@ class HostThread(RoutineCaller):
         await self.taskwait()
 
     async def taskwait(self, *depends: Depend, nowait: bool = False) -> None:
-        """Wait for this thread's deferred tasks; with `depend`, only for those that the dependences concern.
+        """Wait for this thread's deferred tasks; with `depends`, only for those that the dependences concern.
 
         nowait: make an empty task after them instead, on which others can depend. LLVM 22 waits nevertheless, but
-        programs may not rely on that. Raises ValueError for `nowait` without `depend`.
+        programs may not rely on that. Raises ValueError for `nowait` without a depend clause.
         """
         since = self.sim.now
         check_logical("taskwait", nowait=nowait)
@@ -317,19 +315,19 @@ class HostThread(RoutineCaller):
     def target_enter_data(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
-        """Run ``target enter data``."""
+        """Run the directive ``target enter data``: map the items of the clauses on the device."""
         return self.run(data_construct(self.declarations, "target enter data", clauses, device, nowait, if_))
 
     def target_exit_data(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
-        """Run ``target exit data``."""
+        """Run the directive ``target exit data``: end mappings, and copy back what the clauses say."""
         return self.run(data_construct(self.declarations, "target exit data", clauses, device, nowait, if_))
 
     def target_update(
         self, *clauses: Clause, device: int | None = None, nowait: bool = False, if_: bool = True
     ) -> Running:
-        """Run ``target update to(…) from(…)``."""
+        """Run ``target update to(…) from(…)``: copy mapped data to or from the device."""
         return self.run(data_construct(self.declarations, "target update", clauses, device, nowait, if_))
 
     def target(self, kernel: Kernel, *arguments: Any, **clauses: Unpack[TargetClauses]) -> Running:
@@ -346,7 +344,7 @@ class HostThread(RoutineCaller):
     ) -> Running:
         """Run ``taskgraph``: record the target tasks (`nowait`) of `body` once, and replay them afterwards.
 
-        A replay does not call `body`, so that further host work in it happens once. The tasks have ended when the
+        A replay does not call `body`, so that other host work in it happens only once. The tasks have ended when the
         construct has. graph_id distinguishes records of one body; graph_reset records anew. A record belongs to one
         thread in one parallel region. Raises ValueError for what cannot be replayed here: constructs other than
         `target` with `nowait`, tasks on several devices or the host, private arrays, and data that is not on the device
@@ -363,7 +361,7 @@ class HostThread(RoutineCaller):
         return target_construct(self.declarations, kernel, arguments, **clauses)
 
     def construct_target_update(self, *clauses: Clause, device: int | None = None, nowait: bool = False) -> Construct:
-        """Prepare the construct that `target_update` would run."""
+        """Prepare the construct that `target_update` would run, for repeated use with `run`."""
         return data_construct(self.declarations, "target update", clauses, device, nowait)
 
     def run(self, construct: Construct) -> Running:

@@ -215,7 +215,7 @@ def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArra
 
 
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
-    """Lower target data, target enter data, target exit data and target update to their items.
+    """Lower target data, target enter data, target exit data and target update to their map items.
 
     Raises ValueError for a clause that the construct does not accept.
     """
@@ -237,7 +237,7 @@ def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dic
 
 
 def at_data_end(items: Sequence[MapItem]) -> list[MapItem]:
-    """Return the items for the end of a target data construct, without `present`, which applies at its begin."""
+    """Return the map items for the end of a target data construct: those of its begin without `present`."""
     return [attrs.evolve(item, type=item.type & ~PRESENT) if item.type & PRESENT else item for item in items]
 
 
@@ -251,7 +251,7 @@ def lower_target(
     on_device: Sequence[Any] = (),
     implicit: Callable[[HostArray], MapItem] | None = None,
 ) -> list[MapItem]:
-    """Lower a target region with these kernel arguments to its items; `clauses` must be flat.
+    """Lower a target region with these kernel arguments to map items; `clauses` has no nested lists.
 
     on_device: arrays whose device address is passed unchanged (has_device_addr). implicit: makes the item of an array
     that no clause names.
@@ -306,7 +306,7 @@ _CATEGORIES = ("aggregate", "pointer", "all")
 
 
 def defaultmap_item(behaviour: str | Mapping[str, str]) -> Callable[[HostArray], MapItem]:
-    """Return the implicit map by ``defaultmap(behaviour)`` or ``defaultmap(behaviour: category)``.
+    """Return the function that makes implicit map items by ``defaultmap(behaviour)`` or ``(behaviour: category)``.
 
     behaviour: to, from, tofrom, alloc, present, firstprivate, default or none, or one for each category. A C array is
     an aggregate. A pointer is its variable of eight bytes: its target is not mapped. Numbers are firstprivate.
@@ -395,7 +395,7 @@ INITIAL_DEVICE: Final = -1
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region that runs on the host. `own` is its firstprivate and private arrays, of which it makes copies."""
+    """A target region that runs on the host. `own`: its firstprivate and private arrays, which are copied."""
 
     launch: Launch
     arguments: tuple[Any, ...]
@@ -548,7 +548,7 @@ def data_construct(
 ) -> Construct:  # fmt: skip
     """Make a ``target enter data``, ``target exit data`` or ``target update`` construct.
 
-    Raises ValueError for a clause that the construct does not accept, and without a clause that says of which data.
+    Raises ValueError for a clause that the construct does not accept, and if no clause names any data.
     """
     check_logical(name, nowait=nowait, if_=if_)
     others = [clause for clause in clauses if not isinstance(clause, Depend)]

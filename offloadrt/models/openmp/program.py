@@ -31,7 +31,7 @@ _TARGET_OFFLOAD: Final = ("default", "disabled", "mandatory")
 class OpenMPOptions(DeviceOptions, ProgramOptions):
     """The options of an OpenMP program. Fixed once the machine is built.
 
-    The memory configuration may also be `environment`: then the runtime chooses, as a real runtime does.
+    The memory configuration may also be `environment`: then the runtime chooses one by the environment variables.
     """
 
     model: ClassVar[str] = "openmp"
@@ -52,7 +52,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options with what environment variables choose, such as the configuration. Raises ValueError."""
+        """Return the options after the environment variables, such as the configuration. Raises ValueError."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":
@@ -69,7 +69,7 @@ class OpenMP(OffloadProgram[HostThread]):
     """An OpenMP program on an emulated machine: devices, teams of host threads, globals and mappers.
 
     The settings of LLVM's environment variables are entries of the machine's profile (`memory_manager.threshold`,
-    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. Raises ValueError for an unknown name of an
+    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. Raises ValueError for an unknown name as an
     option's value, and for a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices lack
     what the configuration requires.
 

@@ -78,7 +78,7 @@ class RoutineCaller(ProgramThread):
         return self.program.num_devices
 
     def omp_get_initial_device(self) -> int:
-        """Return the host's device number."""
+        """Return the device number of the initial device, which is the host."""
         return initial_device(self)
 
     def omp_get_default_device(self) -> int:
@@ -151,7 +151,7 @@ class RoutineCaller(ProgramThread):
         await in_routine(self, "omp_target_free", pointer.device, free)
 
     async def omp_target_is_present(self, place: Pointer | None, device: int | None = None) -> bool:
-        """Return whether the first byte is in the device's present table; False for a null or a device pointer."""
+        """Return whether the first byte of `place` is mapped on the device; False for a null or a device pointer."""
         if place is None:
             return False
         if is_host(self, device):
@@ -161,13 +161,13 @@ class RoutineCaller(ProgramThread):
         return (await _find(self, "omp_target_is_present", place, 1, device))[0] is not None
 
     async def omp_target_is_accessible(self, place: Pointer | None, nbytes: int, device: int | None = None) -> bool:
-        """Return whether the device can use this host memory directly."""
+        """Return whether the device can use `nbytes` of host memory at `place` directly."""
         if is_host(self, device):
             return True
         return self.program.device(chosen(self, device), "omp_target_is_accessible").host_pointers
 
     async def omp_get_mapped_ptr(self, place: Pointer | None, device: int | None = None) -> DevicePointer | None:
-        """Return the device address of the first byte; on the initial device, its host address.
+        """Return the device address of the first byte of `place`; on the initial device, its host address.
 
         None if it is not mapped, for a null pointer, a device pointer and a device that does not exist.
         """
@@ -187,7 +187,7 @@ class RoutineCaller(ProgramThread):
         self, place: HostArray | Section | None, pointer: DevicePointer | None, nbytes: int, device_offset: int = 0,
         device: int | None = None,
     ) -> int:  # fmt: skip
-        """Enter host memory in the present table, with this device memory and an infinite count.
+        """Associate the host memory `place` with device memory: a table entry with an infinite reference count.
 
         Returns 0 on success, else -1. It is always -1 for the initial device, a null pointer and 0 bytes.
         """
@@ -254,7 +254,7 @@ class RoutineCaller(ProgramThread):
         self, dst: Pointer | None, src: Pointer | None, length: int, dst_offset: int = 0, src_offset: int = 0,
         dst_device: int | None = None, src_device: int | None = None, depend: Depend | Sequence[Depend] = (),
     ) -> int:  # fmt: skip
-        """Copy as omp_target_memcpy does, by a deferred task that `taskwait` waits for."""
+        """Copy as omp_target_memcpy does, in a deferred task, for which `taskwait` waits."""
         if length and (dst is None or src is None):
             return OFFLOAD_FAIL
         _on(self, "omp_target_memcpy_async", dst=(dst, dst_device), src=(src, src_device))
@@ -268,7 +268,7 @@ class RoutineCaller(ProgramThread):
         dst_dimensions: Sequence[int], src_dimensions: Sequence[int],
         dst_device: int | None = None, src_device: int | None = None, depend: Depend | Sequence[Depend] = (),
     ) -> int:  # fmt: skip
-        """Copy as omp_target_memcpy_rect does, by a deferred task that `taskwait` waits for."""
+        """Copy as omp_target_memcpy_rect does, in a deferred task, for which `taskwait` waits."""
         if dst is None or src is None or element_size < 1 or not volume:
             return _refused_box(dst, src)
         _on(self, "omp_target_memcpy_rect_async", dst=(dst, dst_device), src=(src, src_device))
@@ -283,7 +283,7 @@ class RoutineCaller(ProgramThread):
         self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int, device: int | None = None,
         depend: Depend | Sequence[Depend] = (),
     ) -> DevicePointer | HostArray | None:  # fmt: skip
-        """Set bytes as omp_target_memset does, by a deferred task that `taskwait` waits for."""
+        """Set bytes as omp_target_memset does, in a deferred task, for which `taskwait` waits."""
         _on(self, "omp_target_memset_async", pointer=(pointer, device))
         await _defer(self, "omp_target_memset_async", lambda: self.omp_target_memset(pointer, value, nbytes), depend)
         return pointer
@@ -361,7 +361,7 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Allocate an array of the host by an allocator (omp_alloc); free it by `omp_free`.
 
-        device: the device whose library pins the array; the default device by default. Raises DriverError if it cannot.
+        device: the device whose library pins the array; the default device if None. Raises DriverError if it cannot.
         """
         array = self.array(name, shape, dtype, fill, None, "heap", _PAGE if allocator.pinned else _ALIGNMENT)
         if allocator.pinned and array.nbytes and not is_host(self, device):
@@ -505,14 +505,14 @@ class RoutineCaller(ProgramThread):
 
 
 def initial_device(t: RoutineCaller) -> int:
-    """Return the host's device number."""
+    """Return the device number of the initial device, which is the host."""
     return t.program.num_devices
 
 
 def in_routine(
     t: RoutineCaller, name: str, device: int | None, work: Work, *, mandatory: bool = True
 ) -> Awaitable[OffloadDevice]:
-    """Run a routine's work on a device; mandatory: whether a failing driver call is fatal, as in `in_directive`."""
+    """Run a routine's work on a device. mandatory: whether a failing driver call is fatal, as in `in_directive`."""
     return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
 
 

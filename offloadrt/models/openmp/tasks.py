@@ -97,14 +97,14 @@ def _ways(depends: tuple[Depend, ...]) -> Iterator[tuple[Hashable, str]]:
 
 @attrs.define(eq=False)
 class TaskRegion:
-    """The tasks that one implicit task (a host thread) has generated, and the order among them."""
+    """The tasks that one host thread (its implicit task) has generated, and the order among them."""
 
     children: list[Task] = attrs.field(factory=list)
     _made: int = 0
     _users: dict[Hashable, _LastUsers] = attrs.field(factory=dict)
 
     def predecessors(self, depends: tuple[Depend, ...]) -> list[Task]:
-        """Return the unfinished tasks that must complete first, each once, in order of creation."""
+        """Return the unfinished tasks that must complete before a task with these dependences, in order of creation."""
         unfinished = [task for task in self.ordered_before(depends) if not task.done.is_set]
         return sorted(unfinished, key=lambda task: task.number)
 
@@ -117,7 +117,7 @@ class TaskRegion:
         return before
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
-        """Add a task and its dependences. Ask for its `predecessors` before, as it would be among the last users."""
+        """Add a task with its dependences. Call `predecessors` before, since the task would be its own predecessor."""
         self.children.append(task)
         task.number = self._made = self._made + 1
         for item, way in _ways(depends):
@@ -127,7 +127,7 @@ class TaskRegion:
 class HiddenHelpers:
     """The team of hidden helper threads: daemon actors that take ready tasks in order.
 
-    In the account of host time, a helper counts only while it runs a task.
+    In the sums of host time, a helper counts only while it runs a task.
     """
 
     def __init__(self, machine: Machine, count: int) -> None:
@@ -207,7 +207,7 @@ class HiddenHelpers:
         return task
 
     async def drain(self) -> None:
-        """Wait for all tasks of all regions, including tasks that are created meanwhile."""
+        """Wait for all tasks of all threads, including tasks that are created meanwhile."""
         while self._unfinished:
             await wait_for(list(self._unfinished))
 
@@ -221,7 +221,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for all tasks of the region; with `depends`, only for those that a task with them would follow."""
+    """Wait for all tasks of a host thread; with `depends`, only for those that a task with them would follow."""
     if depends:
         await wait_before(region, depends, tell)
         return

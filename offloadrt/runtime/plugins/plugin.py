@@ -126,7 +126,7 @@ class DevicePlugin(Protocol):
         """Tell whether `exchange_data` can copy to another device."""
 
     def reach(self, device: int, /) -> Awaitable[None]:
-        """Enable access to another device's memory, which the first `exchange_data` to it does otherwise."""
+        """Enable access to another device's memory; otherwise the first `exchange_data` to that device does so."""
 
     def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None

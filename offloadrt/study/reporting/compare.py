@@ -45,7 +45,7 @@ _NO_TIME = TimeShare(0.0, 0.0)
 
 @attrs.frozen
 class Compared:
-    """A figure of a variant: the value of its run, or the median if the variant was run several times.
+    """A measure of a variant: the value of its run, or the median if the variant was run several times.
 
     `ratio` is the baseline's value over the variant's; it is None if the variant's value is 0. `cov` is the coefficient
     of variation over the runs, None for one run.
@@ -80,7 +80,7 @@ class Difference:
 
     @property
     def more_s(self) -> float:
-        """Return how many more seconds the variant spent in this category."""
+        """Return how many seconds the variant spent in this category beyond those of the baseline."""
         return self.variant_s - self.baseline_s
 
 
@@ -113,7 +113,7 @@ class RefusedVariant:
 
 @attrs.frozen
 class Case:
-    """Variants that are compared with one baseline, the first of them; `parameters` have the same values in all."""
+    """The variants that are compared with one baseline, the first of them. parameters: those equal in all of them."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
@@ -144,16 +144,16 @@ class Comparison:
 
     @property
     def results(self) -> list[Result]:
-        """Return every run, case by case, baselines first."""
+        """Return the result of every run, case by case, with the baseline of a case first."""
         return [variant.result for case in self.cases for variant in case.variants]
 
     @property
     def order(self) -> Ranking | None:
-        """Return the order of the variants if there is exactly one case, else None."""
+        """Return the ranking of the variants if there is exactly one case (one baseline), else None."""
         return self.cases[0].order if len(self.cases) == 1 else None
 
     def rows(self) -> list[dict[str, Cell]]:
-        """Return for each run the swept parameters, and each figure with its ratio and its coefficient of variation."""
+        """Return for each run the swept parameters, and each measure with its ratio and coefficient of variation."""
         return [
             {**case.parameters, **variant.parameters}
             | {f"{name}{end}": cell for name in self.measures
@@ -174,9 +174,8 @@ class Comparison:
     def figure(self, of: Figure | None = None, machine: str | None = None, **changes: Any) -> Any:
         """Draw the ratios of one measure over what was compared, as a figure of matplotlib.
 
-        of: the scenario's own figure, whose style is kept; `changes` are fields of `Figure`, as x, y and lines.
-
-        Raises UserError when no parameter can be x, or without matplotlib.
+        of: the scenario's own figure, whose style is kept; `changes` are fields of `Figure`, as x, y and lines. Raises
+        UserError when no parameter can be x, or without matplotlib.
         """
         drawn = self._figure(of, machine)
         if drawn is None:
@@ -228,8 +227,8 @@ def compare(
     default it is the baseline of the scenario's figure, else the first value of every swept parameter, so that all runs
     are compared with one. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further
     figures to compare: names of figures that the scenario returns, or columns of its table of results; by default those
-    that the scenario names. `effort` says how many draws rank the variants. `stage` is called with the name of the
-    present stage, the number of runs done and the number of runs requested.
+    that the scenario names. `effort` says how many draws (random samples of the uncertain costs) rank the variants.
+    `stage` is called with the name of the present stage, the number of runs done and the number of runs requested.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
@@ -313,11 +312,12 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
 
 
 def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
-    """Draw the ratios of one measure over the swept parameters.
+    """Draw the ratios of one measure over the swept parameters, as picture files; return their paths.
 
-    The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Returns the paths
-    written; none if no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is
-    deleted in any case.
+    The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Nothing is drawn
+    if
+    no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is deleted in any
+    case.
     Raises UserError when matplotlib is not installed.
     """
     figures = drawing(needed=False)
@@ -332,7 +332,7 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
     """Read the values of the axes. If no axis has several values, add the axes of the scenario's own sweep.
 
-    Raises UserError if nothing is swept then either; ParameterError for a bad value, and for one given twice.
+    Raises UserError if then, too, nothing is swept; ParameterError for a bad value, and for a value given twice.
     """
     if all(len(values) < 2 for values in axes.values()):
         axes = {**scenario.sweep, **axes}
@@ -374,7 +374,7 @@ def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
 
 
 def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the baseline's values of the parameters that vary within a case; given: what the user chose of them."""
+    """Return the baseline's values of the parameters that vary within a case. given: those that the user chose."""
     swept = swept_in(read)
     if not given:
         drawn = {} if scenario.figure is None else scenario.figure.baseline
@@ -446,7 +446,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError, before any run, for a name that is no numeric figure according to the scenario's source."""
+    """Raise UserError, before any run, for a measure that by the scenario's source is no number it returns."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:
