@@ -127,7 +127,7 @@ def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
 
 
 def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
-    """Return a hint if an unknown parameter is in fact the name of a command-line option; else return ""."""
+    """Return a hint if an unknown parameter is in fact the name of a command-line option; else an empty text."""
     from offloadrt.study.spec import options
 
     name = error.parameter

@@ -40,7 +40,8 @@ app.register_install_completion_command(help="Install completion for this shell:
 def add_commands(tokens: Sequence[str]) -> list[str]:
     """Add the extension's command that `tokens` name to `app`; return the tokens as the command reads them.
 
-    If they name no command, as `--help`, all commands are added. Raises UserError for one that cannot be loaded.
+    If the tokens name no command, as in `--help`, all commands are added. Raises UserError for a command that cannot be
+    loaded.
     """
     first = next(iter(tokens), "")
     with contextlib.suppress(NotInstalled, StopIteration):

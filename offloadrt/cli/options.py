@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Raise UserError for a negative number of draws. cyclopts calls this, and passes the type as `kind`."""
+    """Raise UserError for a negative number of draws. cyclopts calls this with the option's type as `kind`."""
     if value is not None and value < 0:
         raise UserError(f"--draws {value}: it cannot be negative")
 
@@ -55,7 +55,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def effort_of(draws: int | None, budget: str | None, usual_s: float, most: int) -> Effort:
-    """Return the effort that `--draws` and `--budget` ask for (`Effort.of`). Raises UserError for a bad budget."""
+    """Return how many runs with random costs `--draws` and `--budget` ask for (`Effort.of`). UserError if bad."""
     from offloadrt.study.certainty import Effort
 
     return Effort.of(draws, None if budget is None else seconds_of(budget), usual_s, most)
@@ -72,7 +72,7 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Take the fields with several values (`h100,mi300a`) out of a spec; return the rest, and these values by field."""
+    """Take the fields with several values (`h100,mi300a`) out of a spec; return the rest, and the values by field."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes
@@ -135,14 +135,14 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path 
 
 
 def check_not_read(option: str, path: Path, inputs: Iterable[str | Path | None]) -> None:
-    """Raise UserError if a file to write is one of the inputs."""
+    """Raise UserError if the file `path`, given by `option` to be written, is one of the inputs."""
     for other in inputs:
         if other and _is_same(path, Path(other)):
             raise UserError(f"{option} {path}: would overwrite what is read; name another file")
 
 
 def check_folder(out: Path) -> None:
-    """Make the folder of `--out` if there is none. Raises UserError when it can hold no files."""
+    """Make the folder of `--out` if it does not exist. Raises UserError when it can hold no files."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

@@ -89,8 +89,9 @@ class SweepFailure:
 class SweepRecord:
     """The outcome of `sweep`: how many runs were asked for, finished, and kept from earlier, and the files written.
 
-    `draws` is the number of draws of each point; the tables have the intervals. `order_effects` describes steps from
-    one value of an axis to the next that make runs faster in some draws and slower in others.
+    `draws` is how often each point was run with a random sample of the uncertain costs; the tables have the intervals.
+    `order_effects` describes steps from one value of an axis to the next that make runs faster with some of the samples
+    and slower with others.
     """
 
     scenario: str
@@ -104,7 +105,7 @@ class SweepRecord:
 
     @classmethod
     def of(cls, scenario: str, outcome: SweepOutcome, written: list[Any]) -> SweepRecord:
-        """Convert a sweep to the record that `--json` prints; `written` is the paths of the files that it wrote."""
+        """Convert a sweep to the record that `--json` prints; `written`: the paths of the files that it wrote."""
         failures = [
             SweepFailure(failure.point.axis_values, failure.message, failure.of_program) for failure in outcome.failures
         ]
@@ -330,7 +331,7 @@ _BESIDE = 5
 
 
 def comparison(comparison: Comparison) -> Iterable[RenderableType]:
-    """Show the whole comparison, case by case."""
+    """Show the whole comparison, one case (a baseline and its variants) after the other."""
     runs = f"the median of {comparison.repeat} runs" if comparison.repeat > 1 else f"seed {comparison.seed}"
     setting = escape(f"on {where(comparison)}, {runs}{changed(comparison.results[0])}")
     yield f"[bold]{comparison.scenario}[/] {escape(named(comparison.fixed))}  {setting}"
@@ -391,7 +392,7 @@ _MOST_EFFECTS = 4
 
 
 def order_effects(effects: Sequence[str]) -> Iterable[str]:
-    """Show the first order effects of a ranking or a sweep, and how many more there are."""
+    """Show the first order effects (runs faster with some random costs, slower with others), and how many there are."""
     yield from (escape(f"order effect: {text}") for text in effects[:_MOST_EFFECTS])
     if len(effects) > _MOST_EFFECTS:
         yield f"{len(effects) - _MOST_EFFECTS} more order effects (--json has all)"

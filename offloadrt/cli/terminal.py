@@ -76,7 +76,7 @@ def print_json(record: object) -> None:
 def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
     """Print the warnings of the results to standard error, each warning once.
 
-    sampled: whether `--sample-phases` was given; a note is printed if no run left any phase out.
+    sampled: whether `--sample-phases` was given; a note is printed if every phase was run completely.
     """
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         print(f"offloadrt: warning: {warning}", file=sys.stderr)
@@ -149,7 +149,7 @@ class StepProgress:
         self._begun = time.monotonic()
 
     def reached(self, title: str, done: int, total: int) -> None:
-        """Note that `done` of `total` steps are over. Steps done before a stage's first report count as free."""
+        """Note that `done` of `total` steps are over. Steps done before a stage's first report took no time here."""
         if title != self.title or done < self._done:
             self.title, self._first, self._begun = title, done, time.monotonic()
         self._done, self._total = done, total

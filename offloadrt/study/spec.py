@@ -155,7 +155,7 @@ def _pairs(values: str | Mapping[str, Any]) -> object:
 class RunSpec:
     """Says how a run is made, apart from its program and its parameters. Equal specs give equal traces.
 
-    Raises UserError for a seed, gear or number of repetitions that cannot be.
+    Raises UserError for a seed, an engine (`gear`) or a number of repetitions that is not possible.
     """
 
     machine: Machine = attrs.field(default=None, metadata=_AXIS | _APART)
@@ -237,7 +237,7 @@ class RunSpec:
         return {name: getattr(self, name) for name in POLICIES}
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields that are not at their defaults, by name; keys, tokens and JSON hold only these.
+        """Return the fields that are not at their defaults, by name; only these are in keys, tokens and JSON.
 
         So a new field of the class does not change keys, tokens and JSON that were written before.
         """

@@ -79,7 +79,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Return 24 hex digits of a SHA-256 over all that the result depends on.
+        """Return 24 hex digits of a SHA-256 over all that the point's result depends on.
 
         These are the scenario, its parameters and script, the emulator, the machine, the runtime and all options.
         Raises ScenarioNotFound, ScriptFailed; UserError for a machine or a runtime that does not exist.
@@ -94,7 +94,7 @@ class Keys:
     _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
 
     def of(self, point: Point) -> str:
-        """Return a point's key. Raises what `Point.key` does."""
+        """Return the key of a point (`Point.key`). Raises what that does."""
         options = point.options
         asked = point.scenario, options.machine, options.runtime
         digests = self._known.get(asked)
@@ -130,7 +130,7 @@ def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec
 
 
 def is_option(scenario: Scenario, name: str, value: Any) -> bool:
-    """Tell whether values on the axis `name` are for an option of `RunSpec`, not for a parameter of the scenario.
+    """Tell whether values on the axis `name` are for an option of `RunSpec`, not for a scenario's parameter.
 
     A policy in a file (`FILE.py:NAME`) is always for the option, even if a parameter has the same name.
     """
@@ -158,7 +158,7 @@ def read_value(scenario: Scenario, name: str, value: Any) -> Value:
 
 
 def described(name: str, points: Sequence[Point]) -> str:
-    """Describe a sweep: its scenario's name, how many runs, and what varies: `exahype: 6 runs: threads=64,128`."""
+    """Describe a sweep in words: scenario, number of runs, and what varies: `exahype: 6 runs: threads=64,128`."""
     axes = {name: tuple(dict.fromkeys(point.axis_values[name] for point in points)) for name in points[0].axis_values}
     swept = " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
     return ": ".join(filter(None, (name, counted_runs(len(points)), swept)))
@@ -166,7 +166,7 @@ def described(name: str, points: Sequence[Point]) -> str:
 
 @functools.cache
 def digest_of_sources() -> str:
-    """Return a SHA-256 of the emulator's own Python sources and TOML profiles, as hex digits."""
+    """Return a SHA-256, in hex digits, of the Python sources and TOML profiles of offloadrt itself."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")) + sorted(PACKAGE.rglob("*.toml")):
         digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
@@ -211,9 +211,9 @@ class InProcess(Executor):
 
 
 class Processes(Executor):
-    """A pool of processes that is replaced when one of them dies, unlike ProcessPoolExecutor.
+    """A pool of processes that is replaced when one of its processes dies, unlike ProcessPoolExecutor.
 
-    The calls that the old pool had fail with BrokenExecutor.
+    The calls that were in the old pool fail with BrokenExecutor.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -237,7 +237,7 @@ class Processes(Executor):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes."""
+        """End the processes of the pool."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
@@ -331,7 +331,7 @@ class Failure:
 
 @attrs.define
 class SweepOutcome:
-    """The results and failures of a sweep so far; results are in the order of its points, None while one is missing."""
+    """The results and failures of a sweep so far; results are in the order of the points, None while one is missing."""
 
     points: Sequence[Point]
     results: list[Result | None]
@@ -345,16 +345,16 @@ class SweepOutcome:
 
     @property
     def finished(self) -> list[Result]:
-        """Return the available results, in order."""
+        """Return the results of the points that have finished, in the order of the points."""
         return [result for result in self.results if result is not None]
 
     def figure(self, **changes: Any) -> Any:
         """Draw the finished runs as a figure of matplotlib; `changes` are fields of `Figure`: x, y, lines, panels, ….
 
         Without changes, it is the scenario's own figure, or else the first measured figure, or the elapsed time, over
-        the first swept number.
-
-        Raises UserError when no parameter can be x, when a column is no number in every result, or without matplotlib.
+        the first swept number. Raises UserError when no parameter can be x, when a column is no number in every result,
+        or
+        without matplotlib.
         """
         first = self.points[0]
         swept = {name: tuple(dict.fromkeys(p.axis_values[name] for p in self.points)) for name in first.axis_values}
@@ -393,7 +393,7 @@ def finished_points(file: Path) -> dict[str, Result]:
 
 
 def check_other(file: Path, scenario: str) -> None:
-    """Check that a file of points belongs to this scenario. Raises UserError: two sweeps would overwrite tables."""
+    """Check that a file of points is of this scenario. Raises UserError: two sweeps would overwrite their tables."""
     if file.is_file():
         with file.open("rb") as lines:
             try:
@@ -549,7 +549,7 @@ class Dispatcher:
     """Moving mean of a run's duration in seconds of real time."""
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and the answer of each point as it finishes.
+        """Yield the number and the answer (JSON) of each point as it finishes.
 
         Raises UserError when the executor accepts no more runs, or lost runs for a reason other than a worker's death.
         """

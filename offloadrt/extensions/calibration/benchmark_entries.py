@@ -37,7 +37,7 @@ MEASURED: Final = (
 
 
 def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield a measurement for each entry that the rows measure; None for an entry that they do not."""
+    """Yield what the rows of benchmarks measure for each profile entry that has a rule; None if no row measures it."""
     by_name: dict[_Name, list[BenchmarkRow]] = {}
     for row in rows:
         name = row.what, row.variant
@@ -205,7 +205,7 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Measurement | None:
 
 
 def way_to_measure(entry: str, machine: str) -> str:
-    """Return the shell commands that measure an entry on a machine; empty if no benchmark measures it.
+    """Return the shell commands that measure an entry on a machine; an empty text if no benchmark measures it.
 
     machine: the profile from which all other entries come.
     """

@@ -290,7 +290,7 @@ class DeviceGlobals:
         return 0 if array.bytes is None else array.bytes
 
     def binding(self, device: OffloadDevice, array: HostArray) -> Binding | None:
-        """Return where a kernel finds a global; None for another array, or if the reference pointer is not attached."""
+        """Return where a kernel finds a global; None for another array, or while its device pointer is not attached."""
         if array.kind not in ("global", "link"):
             return None
         entry = device.table.at(array.pointer_address or array.address)

@@ -357,7 +357,7 @@ class OffloadProgram(ABC, Generic[T]):
     # the end
 
     async def finish(self) -> None:
-        """End the program in the actor that began it, as a real program does between main's return and exit."""
+        """Do what a real program does between main's return and its exit; called by the actor that began it."""
         await self.end_tasks()
         await self.shutdown()
 

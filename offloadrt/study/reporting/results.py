@@ -45,7 +45,7 @@ def drawing(*, needed: bool = True) -> Any:
 
 
 def html_of(shown: object) -> str | None:
-    """Return the HTML by which a notebook shows a result, a comparison or a sweep; None without drawing code."""
+    """Return the HTML that shows a result, a comparison or a sweep in a notebook; None without drawing code."""
     figures = drawing(needed=False)
     return None if figures is None else figures.html_of(shown)
 
@@ -60,7 +60,9 @@ REDRAWN: dict[int, Callable[..., Any]] = {}
 class DeviceFigures(Figures):
     """The virtual seconds of one part of the machine: a copy engine, a hardware queue, or the cores.
 
-    busy_s: its time of work. idle_s: the rest of the time. wait_s: the sum of the times that requests waited for it.
+    busy_s: time in which the part works. idle_s: the rest of the time. wait_s: the sum of the times that requests
+    waited
+    for the part.
     """
 
     busy_s: float
@@ -128,10 +130,10 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """A figure over draws of all uncertain entries: in 80 % of the draws it lies from `low` to `high`.
+    """The interval of a figure over draws, which are runs with random samples of all uncertain entries.
 
-    `nominal` is the figure with every range at its mean. The seed and the number of draws determine the draws
-    (`study/certainty.py`).
+    In 80 % of the draws the figure lies from `low` to `high`. `nominal` is the figure with every range at its mean. The
+    seed and the number of draws determine the samples (`study/certainty.py`).
     """
 
     nominal: float
@@ -144,13 +146,13 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval from at least one drawn value; quantiles between the values are interpolated."""
+        """Compute the interval of at least one draw's value; quantiles between values are interpolated."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
     @property
     def draws(self) -> int:
-        """Return how many draws of uncertain values the interval is based on."""
+        """Return how many draws (runs with random samples of the uncertain costs) the interval is based on."""
         return len(self.values)
 
     def __str__(self) -> str:
@@ -161,8 +163,9 @@ class Interval:
 class PredictionInterval:
     """Says where the elapsed time of a real machine should lie, in seconds, in four of five cases.
 
-    It is the interval of the draws, made wider at both ends by `factor`, to which four in five predictions of similar
-    programs keep. `basis` says which programs these are.
+    It is the interval of the draws (random samples of uncertain costs), widened at both ends by `factor`: the real
+    times
+    of four in five similar programs lay within that. `basis` says which programs these are.
     """
 
     low: float
@@ -187,9 +190,10 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 class Result:
     """The record of one run. `measured` has what the scenario returned.
 
-    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows, or the
-    whole run when it opened none. `locks` has only locks that were taken in that time. `events` (the number of timers
-    set) and the trace hash cover the whole run.
+    `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows (parts of
+    the
+    run that the program marks), or the whole run when there are none. `locks` has only locks that were taken in that
+    time. `events` (the number of timers set) and the trace hash cover the whole run.
     """
 
     scenario: str
@@ -247,16 +251,16 @@ class Result:
 
     @property
     def draws(self) -> int:
-        """Return how many draws of uncertain values the intervals are based on; 0 without intervals."""
+        """Return how many draws (random samples of uncertain costs) the intervals are based on; 0 without intervals."""
         return max((interval.draws for interval in self.intervals.values()), default=0)
 
     def figures(self, section: str) -> Mapping[str, Any]:
-        """Return the figures of a section of `sections` by its name; empty without such a section."""
+        """Return the figures of the section with this name in `sections`; empty without such a section."""
         made = self.sections.get(section)
         return {} if made is None else made.figures
 
     def all_calls(self) -> dict[str, CallStatistics]:
-        """Return the calls of the whole run, as a profiler of the process counts them."""
+        """Return all API calls of the run, by name, inside and outside the measured windows, as a profiler counts."""
         outside = self.calls_outside
         return {
             name: self.calls[name].joined(outside[name])
@@ -304,7 +308,8 @@ class RepeatedRun:
 class Spread:
     """A figure's median, mean and coefficient of variation over repeated runs.
 
-    The median of an even number is the mean of the middle two. The coefficient of variation is the sample standard
+    The median of an even number of runs is the mean of the middle two. The coefficient of variation is the sample
+    standard
     deviation over the mean, None where the mean is 0.
     """
 
@@ -314,7 +319,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Compute the spread of at least two runs."""
+        """Compute the spread of a figure over at least two runs."""
         mean = math.fsum(values) / len(values)
         deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
@@ -330,8 +335,8 @@ def builtins(result: Result) -> dict[str, Any]:
     """Return the result as dicts, lists, numbers and texts.
 
     Some fields are left out when they are empty: `repeats` and `spreads` (one run), `intervals` and
-    `prediction_interval` (no draws), `options`, `inputs`, `warnings`, `calls_outside`, `managed`, `algorithms`,
-    `phases` and the sections of a memory configuration.
+    `prediction_interval` (no draws of uncertain costs), `options`, `inputs`, `warnings`, `calls_outside`, `managed`,
+    `algorithms`, `phases` and the sections of a memory configuration.
     """
     record: dict[str, Any] = {}
     for name, value in attrs.asdict(result).items():
@@ -345,7 +350,7 @@ def builtins(result: Result) -> dict[str, Any]:
 def from_builtins(record: Mapping[str, Any]) -> Result:
     """Return the result from the output of `builtins`; unknown fields become sections of a configuration.
 
-    Raises msgspec.ValidationError.
+    Raises msgspec.ValidationError for a record that is no result.
     """
     record = msgspec.convert(record, dict[str, Any])
     fields = {field.name for field in attrs.fields(Result)}
@@ -478,12 +483,11 @@ def to_pandas(results: Sequence[Result]) -> pandas.DataFrame:
 
 
 def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "results", full: bool = True) -> list[Path]:
-    """Write `stem.parquet` and `stem.csv` into `folder`, and return their paths.
+    """Write the results as `stem.parquet` and `stem.csv` into `folder`, and return the paths.
 
     full: the CSV file has every column, as the Parquet file has. Otherwise it has the run's inputs and measured
-    figures, without the counts of each call, lock and part of the machine.
-
-    Raises UserError when they cannot be written.
+    figures, without the counts of each call, lock and part of the machine. Raises UserError when they cannot be
+    written.
     """
     table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"

@@ -70,7 +70,7 @@ def percent(share: float) -> str:
 
 
 def some(texts: Sequence[str], most: int = 3) -> str:
-    """Join the first `most` texts and say how many more there are: `a, b, c and 2 more`."""
+    """Join the first `most` texts and say how many others there are: `a, b, c and 2 more`."""
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 

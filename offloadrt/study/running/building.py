@@ -53,7 +53,7 @@ def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptio
 
 @attrs.frozen
 class Built:
-    """Everything that `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
+    """All that `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
 
     spec: MachineSpec
     nodes: Sequence[Machine]
@@ -103,10 +103,7 @@ def build(
 
 
 def check(spec: MachineSpec, options: ProgramOptions) -> None:
-    """Check, before the machine is built, the names of policies and the number of devices.
-
-    Raises UserError.
-    """
+    """Check the names of policies and the number of devices before the machine is built. Raises UserError."""
     try:
         options.check()
     except ValueError as error:
@@ -151,6 +148,6 @@ _FAULTS: Final = Registry[Callable[[Sequence[str]], FaultPlan]]("reader of fault
 
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Parse the texts of `--faults`. Raises UserError for a bad text, and if no code that reads faults is installed."""
+    """Parse the texts of `--faults`. UserError for a bad text, and if the extension that injects faults is missing."""
     plan: FaultPlan = installed(_FAULTS, "faults", "--faults: ")(faults)
     return plan

@@ -253,10 +253,10 @@ def _unknown_uses(run: Run) -> list[str]:
 
 
 class Supervisor(Protocol):
-    """Provides a context manager in which the run's first actor executes the program; `explore` has some."""
+    """Provides a context manager in which the run's first actor executes the program (`offloadrt explore` uses it)."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
-        """Return a context in which the program runs to its end."""
+        """Return a context manager in which the program runs to its end."""
 
 
 def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, Value]:
@@ -292,11 +292,9 @@ def run_to_the_end(
     *,
     measure: bool = True,
 ) -> Any:
-    """Run the scenario's function as the first actor, within the supervisor's context, and return what it returned.
+    """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
-    `measure` is that of `Run.finish`.
-
-    Raises UserError and ScriptFailed as `execute` does.
+    `measure` is that of `Run.finish`. Raises UserError and ScriptFailed as `execute` does.
     """
 
     async def main() -> Any:
@@ -319,7 +317,7 @@ def run_to_the_end(
 
 
 def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervisor: Supervisor | None) -> R:
-    """Run `main` as the first actor, within the supervisor's context, and return what it returned.
+    """Run `main` as the first actor, in the supervisor's context, and return what `main` returned.
 
     Raises NeverAwaited and what `main` raises. The trace is closed whatever happens.
     """
@@ -376,7 +374,7 @@ _NEVER = r"(coroutine|region) '.*' was never (awaited|entered)"
 
 
 class NeverAwaited(UserError):
-    """A directive or another coroutine was called without `await`, or a region without `async with`.
+    """Raised when a directive or another coroutine was called without `await`, or a region without `async with`.
 
     The message names the call and its thread.
     """
@@ -447,7 +445,7 @@ class ClockedRun(Run, trio.abc.Clock):
         return self.sim.deadline_to_sleep_time(deadline)
 
     async def live(self, main: Callable[[], Awaitable[object]]) -> None:
-        """Run `await main()` as the first actor, in the current task, and wait for all that it started.
+        """Run `await main()` as the first actor, in the current task, and wait for all that it has started.
 
         An error of one actor is raised as it is, not in a group.
         """

@@ -52,7 +52,7 @@ def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -
 
 
 def override(spec: MachineSpec, key: str, value: str | float | bool, *, said: str = "set") -> MachineSpec:
-    """Replace one more entry of the profile. Raises UserError; `said` names where the value comes from in it."""
+    """Replace one more entry of the profile. Raises UserError, in which `said` names where the value comes from."""
     return _with_overrides(spec, {key: value}, said)
 
 
@@ -68,7 +68,7 @@ _FAR = 10.0
 
 
 def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
-    """Return warnings about overrides far off: a factor of 10 beyond the entry's range, or 100 from a single value.
+    """Return warnings about overrides far off: a factor of 10 outside the entry's range, or 100 off a single value.
 
     A value of 0 is not reported: it asks how a run would be without that cost. Raises UserError as `load` does.
     """

@@ -38,7 +38,7 @@ P = TypeVar("P", bound="OffloadProgram[Any]")
 
 
 def strategy_of(text: str | Strategy, seed: int) -> Strategy:
-    """Return the strategy that `text` names: `fifo`, `random` (with the run's seed), `random(N)`.
+    """Return the strategy (the order of ready actors) that `text` names: `fifo`, `random` (run's seed), `random(N)`.
 
     Another name is an entry point of the group `offloadrt.strategies`, which is called with the run's seed, or with the
     number in parentheses. A strategy object is returned unchanged. Raises UserError.
@@ -87,7 +87,7 @@ class Run:
     is alex-a100. `hash`, `record`, `sinks` and `causal_log` request a trace; without any of them there is none
     (`run.trace` is None). Recorded events are hashed too, unless the field `hash` is False. `causal_log` records who
     resumes whom. `on_progress` is called with (done, total) as a long program advances. Raises UserError for an unknown
-    gear, strategy, fault, machine or runtime, TypeError for an unknown field.
+    engine (`gear`), strategy, fault, machine or runtime, TypeError for an unknown field.
 
     Each member delegates in one line to the part that does the work (`sim`, `trace`, `options`, `machine`, `windows`,
     `statistics`, the program).
@@ -245,7 +245,7 @@ class Run:
         return self._parts.processes
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Report what the program does to an observer. Raises UserError once the machine is built."""
+        """Report what the program does to `observer` from its start. Raises UserError once the machine is built."""
         if self._built is not None:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
@@ -256,7 +256,7 @@ class Run:
         return self._observer is not None
 
     def program_as(self, kind: type[P]) -> P:
-        """Return the program as an object of this class: `run.program_as(acc.OpenACC)`. Raises UserError otherwise."""
+        """Return the program if it is of this class: `run.program_as(acc.OpenACC)`. Raises UserError otherwise."""
         if not isinstance(program := self.program, kind):
             raise UserError(f"run: the program is no {kind.__name__}, its model is {self.options.model}")
         return program
@@ -307,7 +307,7 @@ class Run:
         nodes: int | None = None,
         gpus_per_node: int | None = None,
     ) -> list[Any]:
-        """Run `await main(process)` in each of `n` processes on so many nodes, as `mpiexec -n` does.
+        """Run `await main(process)` in each of `n` processes on `nodes` nodes, as `mpiexec -n` does.
 
         Omitted counts come from `options.num_processes`, `num_nodes` and `num_devices`. Each node is a machine of its
         own with `gpus_per_node` GPUs, of which each process chooses one; the network of the machine's profile connects
@@ -325,7 +325,7 @@ class Run:
         return results
 
     async def finish(self, *, measure: bool = True) -> None:
-        """End the program, as at its exit.
+        """End the program, as a real one ends at its exit.
 
         Deferred tasks, async queues and the rest of abandoned directives complete, then the runtime gives pooled memory
         back. Where no window was opened, everything up to the exit is measured, unless `measure` is False because no
@@ -345,7 +345,7 @@ class Run:
                 nursery.spawn(program.shutdown, name=f"exit of process {program.machine.process}")
 
     def progress(self, done: int, total: int) -> None:
-        """Report that `done` of a long program's `total` steps are over. Nothing in the run depends on this."""
+        """Report that `done` of a long program's `total` steps are over; this changes nothing else in the run."""
         if self._on_progress is not None:
             self._on_progress(done, total)
 
@@ -372,12 +372,12 @@ class Run:
 
     @property
     def elapsed(self) -> float:
-        """Return the virtual seconds in the measured windows so far; since the start when none was opened."""
+        """Return the virtual seconds in the measured windows so far; since the run's start if none was opened."""
         return self.windows.elapsed
 
     @property
     def counted(self) -> Ledger:
-        """Return all counts since the start, measured or not, but without the API calls."""
+        """Return all counts since the run's start, measured or not, but without the API calls."""
         return self.windows.counted
 
     @property

@@ -92,7 +92,7 @@ class RunStatistics:
 
     @property
     def managed_objects(self) -> Mapping[str, ManagedUsage]:
-        """Return the use of managed memory over all devices, by name of the object; its sums are in `faults`."""
+        """Return the use of managed memory over all devices, by object name; the sums over objects are in `faults`."""
         objects: dict[str, ManagedUsage] = {}
         for device in self._devices:
             for name, usage in device.managed_objects.items():
@@ -101,25 +101,25 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the names of kernels whose accesses to managed memory were drawn: index arrays have no values."""
+        """Return the names of kernels whose accesses to managed memory are random, as index arrays have no values."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
     @property
     def kernels_of_unknown_uses(self) -> tuple[str, ...]:
-        """Return the names of kernels that do not say what they access: they count as using all managed arrays."""
+        """Return the names of kernels that do not say what they access; they count as using all managed arrays."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.unknown_uses))
 
     @property
     def sections(self) -> Mapping[str, ResultSection]:
-        """Return the memory configuration's own figures of the run (`MemoryConfiguration.sections`), by name."""
+        """Return the figures that the memory configuration adds, by section name (`MemoryConfiguration.sections`)."""
         devices = self._runtime_devices
         return devices[0].configuration.sections(devices) if devices else {}
 
     @property
     def algorithms(self) -> Mapping[str, int]:
-        """Return the counts of a stdpar program's algorithms; empty for other models.
+        """Return the counts of a stdpar (C++ standard parallelism) program's algorithms; empty for other models.
 
         These are algorithms called, offloaded and on the host, waits, elided barriers, prefetches, intercepted
         allocations, and decisions of the offload heuristic.
@@ -128,14 +128,14 @@ class RunStatistics:
 
     @property
     def barriers(self) -> Mapping[Hashable, int]:
-        """Return how often each decision on a barrier of a stdpar program was made: elided, or kept for a reason."""
+        """Return how often barriers of stdpar algorithms were elided, or kept for a reason, by that decision."""
         return _summed(program.barriers() for program in self._programs)
 
     @property
     def kernels(self) -> Mapping[str, float]:
         """Return kernels' virtual seconds over all devices: `wall_s`, and `fault_service_s` and `fault_wait_s`.
 
-        The last two are of an APU's page faults: its kernels stall at the first access to a page.
+        The last two are of an APU's page faults: a kernel there stalls at the first access to a page.
         """
         faults = [device.fault_statistics() for device in self._devices]
         return {
@@ -146,7 +146,7 @@ class RunStatistics:
 
     @property
     def host_time(self) -> HostTime:
-        """Return the account of the host threads' time, by category."""
+        """Return the host threads' time in virtual seconds, by category."""
         return HostTime() if self._built is None else self._built.machine.host_time
 
     @property
@@ -199,7 +199,7 @@ _UNTOUCHED = ManagedFigures(0, 0, 0, 0, 0)
 
 @attrs.frozen
 class Ledger:
-    """Counts and virtual seconds of one part of a run: from its start to one time, or a measured window."""
+    """Counts and virtual seconds of one part of a run: from the run's start to one time, or a measured window."""
 
     locks: Mapping[str, LockUse] = attrs.field(factory=dict)
     engines: Mapping[str, DeviceFigures] = attrs.field(factory=dict)
@@ -221,7 +221,7 @@ class Ledger:
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
-        """Make a ledger of the statistics from the run's start to `now`, in virtual seconds; it has no API calls."""
+        """Make a ledger (sums) of the statistics from the run's start to `now`, virtual seconds, without API calls."""
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},
@@ -243,7 +243,7 @@ class Ledger:
         return self._with(earlier, operator.sub)
 
     def times(self, factor: float) -> Ledger:
-        """Return a ledger with all figures multiplied by `factor`, but without API calls."""
+        """Return these sums with all figures multiplied by `factor`, but without API calls."""
         return self._with(self, lambda figure, _: figure * factor)
 
     def _parts(self, names: Iterable[str]) -> Mapping[str, DeviceFigures]:
@@ -299,7 +299,7 @@ class PhaseEstimate:
 
     @property
     def weight(self) -> float:
-        """Return the factor by which figures between begin and end are multiplied to include the skipped instances."""
+        """Return the factor by which figures between begin and end are multiplied to include skipped instances."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
@@ -341,8 +341,10 @@ SAMPLERS: Final = Registry[Any]("way to sample phases", "offloadrt.phases")
 class Windows:
     """The measured windows of a run, which add up. Until the first one is opened, everything is measured.
 
-    `ledger` returns the run's counts so far; `calls` is the object in which the machine counts API calls. All figures
-    include an estimate of the steps that sampled phases leave out (`phases`); `spans` do not.
+    A window is a part of virtual time (`Run.measure`). `ledger` returns the run's counts so far; `calls` is the object
+    in
+    which the machine counts API calls. All figures include an estimate of the steps that sampled phases leave out
+    (`phases`); `spans` do not.
     """
 
     def __init__(
@@ -367,7 +369,7 @@ class Windows:
         """Begin and end of each closed window in virtual seconds, and the actor that closed it."""
 
     def start(self) -> None:
-        """Open a window. Raises UserError if a window is open."""
+        """Open a measured window. Raises UserError if one is open already."""
         if not self._explicit:
             self._explicit, self._open = True, None
         if self._open is not None:
@@ -380,13 +382,13 @@ class Windows:
         self._outside.include(self._counting.cut())
 
     def end(self) -> None:
-        """Close the window. Raises UserError if no window is open."""
+        """Close the measured window. Raises UserError if none is open."""
         if not self._explicit or self._open is None:
             raise UserError("run.measure(): no measured window is open")
         self._close(self._open)
 
     def finish(self) -> None:
-        """End the program; if no window was ever opened, everything up to now is measured."""
+        """End the program's measurement; if no window was ever opened, everything up to now is measured."""
         if self._open is not None and not self._explicit:
             self._close(self._open)
 
@@ -411,13 +413,13 @@ class Windows:
 
     @property
     def elapsed(self) -> float:
-        """Return the virtual seconds in the windows so far."""
+        """Return the virtual seconds in the measured windows so far."""
         running = 0.0 if self._open is None else self._since(self._open)
         return self._closed_s + running
 
     @property
     def measured(self) -> Ledger:
-        """Return the counts of the windows so far."""
+        """Return the counts of the measured windows so far."""
         figures = self._closed if self._open is None else self._closed + self._counted_since(self._open)
         calls = _all_of(self._inside)
         if self._open is not None:
@@ -433,12 +435,12 @@ class Windows:
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return the sampled phases whose skipped instances belong to closed windows."""
+        """Return the estimates of the sampled phases whose skipped instances belong to closed windows."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property
     def calls_outside(self) -> Calls:
-        """Return the API calls that returned outside of the windows so far; none when no window was opened."""
+        """Return the API calls that returned outside the windows so far; none when no window was opened."""
         if not self._explicit:
             return Calls()
         return _all_of(self._outside, self._counting) if self._open is None else _all_of(self._outside)
@@ -457,7 +459,7 @@ def _all_of(*parts: Calls) -> Calls:
 
 
 class MeasuredPart(AsyncOnly):
-    """Measures the block of `async with run.measure():`."""
+    """A measured window: the block of `async with run.measure():`."""
 
     directive = "run.measure()"
 

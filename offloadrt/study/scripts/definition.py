@@ -34,7 +34,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class PublishedPoint:
-    """A value from a paper, drawn beside the emulated values: the value of a claim, and its position.
+    """A value from a paper, drawn beside the emulated values: a claim's value, and where it lies in the figure.
 
     Value, unit, source and role are those of the claim. The point is drawn only if there are runs with the parameters
     `at` on the scenario's machine.
@@ -66,10 +66,9 @@ class Figure:
     """Describes the figure that a sweep of a scenario draws.
 
     It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are
-    placed side by side in the order of the sweep).
+    put side by side in the order of the sweep).
 
-    Each value of `lines` gives one line, each value of `panels` one panel; swept parameters without another place
-    become lines.
+    Each value of `lines` gives one line, each value of `panels` one panel; other swept parameters become lines.
     """
 
     x: str
@@ -145,13 +144,13 @@ class Scenario:
 
     @property
     def summary(self) -> str:
-        """Return the first sentence of the docstring."""
+        """Return the first sentence of the scenario's docstring."""
         paragraph = " ".join(self.description.partition("\n\n")[0].split())
         return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
 
     @property
     def description(self) -> str:
-        """Return the docstring, without its section on parameters."""
+        """Return the scenario's docstring, without its section on parameters."""
         lines = inspect.cleandoc(self.function.__doc__ or "").splitlines()
         for number, line in enumerate(lines):
             if line.strip().lower() in ("parameters:", "args:", "arguments:"):
@@ -185,7 +184,7 @@ def scenario(
     measures: Sequence[str] = (), results: Sequence[str] = (), shrinks: Sequence[str] = (),
     kernels: Callable[[], Iterable[Kernel]] | None = None,
 ) -> Scenario | Callable[[Function], Scenario]:  # fmt: skip
-    """Make a scenario of an async function whose first argument is the `Run` and whose others are its parameters.
+    """Make a scenario of an async function whose first argument is the `Run`; the other arguments are parameters.
 
     `machine` and `runtime` name the profiles that it runs on unless the user chooses others. `measures` are the figures
     that `offloadrt compare` shows besides the elapsed time. `results` are the returned figures that must be the same
@@ -239,7 +238,7 @@ def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter],
 
 
 class ProgramFiles(Protocol):
-    """A reader of files of one kind that are programs, such as recordings; an entry point of `offloadrt.program_files`.
+    """Reads files of one kind that are programs, such as recordings; an entry point of `offloadrt.program_files`.
 
     The entry point's name is the suffix of the files' names, without the dot. All methods raise UserError for an
     unreadable file.
@@ -249,31 +248,31 @@ class ProgramFiles(Protocol):
     """Suffixes of source files from which such a program is made, such as ".cpp"."""
 
     def holds(self, path: Path) -> bool:
-        """Tell from its content whether a file or folder is of this kind, whatever its name is."""
+        """Tell from the content of a file or folder whether it is of this kind, whatever its name is."""
 
     def hint(self, path: Path) -> str:
-        """Explain how to make such a file from a source or a binary; return the empty string for other files."""
+        """Explain how to make such a file from a source or a binary; return an empty text for other files."""
 
     def scenario_of(self, path: Path) -> Scenario:
         """Make the scenario that runs the program in a file."""
 
     def shown(self, path: Path) -> Iterable[RenderableType]:
-        """Yield what `offloadrt show` prints of a file."""
+        """Yield what `offloadrt show` prints for a file."""
 
     def statistics(self, path: Path) -> Iterable[RenderableType]:
-        """Yield what `offloadrt stats` prints of a file."""
+        """Yield what `offloadrt stats` prints for a file."""
 
     def kernels(self, path: Path) -> Iterable[RenderableType]:
-        """Yield what `offloadrt kernels` prints of a file."""
+        """Yield what `offloadrt kernels` prints for a file."""
 
     def record_of(self, path: Path) -> Any:
-        """Return what `offloadrt show --json` prints."""
+        """Return what `offloadrt show --json` prints for a file."""
 
     def statistics_record(self, path: Path) -> Any:
-        """Return what `offloadrt stats --json` prints."""
+        """Return what `offloadrt stats --json` prints for a file."""
 
     def kernels_record(self, path: Path) -> Any:
-        """Return what `offloadrt kernels --json` prints."""
+        """Return what `offloadrt kernels --json` prints for a file."""
 
 
 PROGRAM_FILES: Final = Registry[ProgramFiles]("kind of program file", "offloadrt.program_files", ("sources", "holds"))
@@ -290,7 +289,7 @@ def reader_of(reference: str) -> ProgramFiles | None:
 
 
 def hint_of(path: Path) -> str:
-    """Explain how to run a program that is no script; return the empty string if no reader can explain it."""
+    """Explain how to run a program that is no script; return an empty text if no reader can explain it."""
     return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 

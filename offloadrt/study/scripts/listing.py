@@ -94,14 +94,14 @@ def from_index() -> list[ListedScenario] | None:
 
 
 def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
-    """Return the scenarios group by group, the programs first."""
+    """Return the scenarios sorted by group, with the group of programs first."""
     entries = list(scenarios)
     groups = list(dict.fromkeys([PROGRAMS, *(entry.group for entry in entries)]))
     return sorted(entries, key=lambda entry: groups.index(entry.group))
 
 
 def file_of(name: str) -> Path | None:
-    """Return the file that contains the scenario of that name: a file of that name, or else by the index."""
+    """Return the file that has the scenario of this name: a file with the same name, or as the index says."""
     if (same_name := folder() / f"{name}.py").is_file():
         return same_name
     for path, scenarios in indexed().items():

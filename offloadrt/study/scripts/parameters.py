@@ -271,7 +271,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for a scenario's function; values for fields of a parameter class are put into an object."""
+    """Return the arguments for a scenario's function; the fields of a parameter class become one object."""
     arguments = dict(values)
     for argument, kind in _groups(function):
         given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
@@ -291,7 +291,7 @@ def _groups(function: Callable[..., Any]) -> tuple[tuple[inspect.Parameter, type
 
 
 def check_fields(values: Any) -> None:
-    """Check the values of the fields of a parameter class's object. Raises ParameterError."""
+    """Check the values of the fields of `values`, an object of a parameter class. Raises ParameterError."""
     for name, hint in _fields(type(values)).items():
         _parameter(name, hint, "").check(getattr(values, name))
 
@@ -387,9 +387,10 @@ def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any
 
 
 def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner: str) -> dict[str, Value]:
-    """Give every parameter a value: texts are read, other values checked, the rest take their defaults.
+    """Give every parameter a value: a text is read as on the command line, another value is checked.
 
-    Raises ParameterError for an unknown name, a bad value, and a required parameter that is missing.
+    The other parameters take their defaults. Raises ParameterError for an unknown name, a bad value, and a required
+    parameter that is missing.
     """
     read = {name: bind_one(parameters, name, value, owner=owner) for name, value in given.items()}
     bound = {}
@@ -404,7 +405,10 @@ def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner
 
 
 def bind_one(parameters: Mapping[str, Parameter], name: str, value: Any, *, owner: str) -> Value:
-    """Bind one parameter: a text is read, another value checked. Raises ParameterError."""
+    """Return one parameter's value: a text is read as on the command line, another value is checked.
+
+    Raises ParameterError for an unknown name and for a bad value.
+    """
     if name not in parameters:
         known = ", ".join(parameters) or "none"
         raise UnknownParameter(name, f"{owner} has no such parameter{did_you_mean(name, parameters)} (it has: {known})")

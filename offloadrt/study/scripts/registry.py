@@ -95,7 +95,7 @@ def _import(path: Path) -> ModuleType:
 
 
 class PartNotInstalled(UserError):
-    """A script needs an extension or a paper that is not installed."""
+    """Raised for a script that needs an extension or a paper that is not installed."""
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
@@ -225,7 +225,7 @@ def is_only_here(scenario: Scenario) -> bool:
 
 @cache
 def main_asks() -> bool:
-    """Tell whether the running script lacks `if __name__ == "__main__"`, so that importing it makes its runs again."""
+    """Tell whether the running script lacks `if __name__ == "__main__"`, so that importing it would run it again."""
     file = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
     return file.suffix == ".py" and file.is_file() and "__main__" not in file.read_text("utf-8", "replace")
 

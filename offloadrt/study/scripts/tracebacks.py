@@ -36,7 +36,7 @@ def _own(filename: str) -> bool:
 
 
 def script_line() -> str:
-    """Return the file and line at which the script runs now, as ` (FILE, line N)`; empty when it does not run."""
+    """Return the file and line at which the script runs now, as ` (FILE, line N)`; empty when none runs."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         code = frame.f_code
