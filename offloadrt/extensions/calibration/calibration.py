@@ -36,7 +36,7 @@ _SAME: Final = 1.1
 
 @attrs.frozen
 class CalibratedEntry:
-    """An entry of the base profile, with the value that a file's measurements give it."""
+    """An entry of the base profile, with the new value that a file's measurements give for it."""
 
     base: ProfileEntry
     measurement: Measurement
@@ -45,9 +45,9 @@ class CalibratedEntry:
 
     @property
     def factor(self) -> float:
-        """Return the measured value over the nearest value in the base's range; 1 if it lies in the range.
+        """Return the measured value over the nearest value in the base profile's range; 1 if it lies in that range.
 
-        If the base has no range, it is 1 if the base's value lies between the measured percentiles.
+        If the base has no range, the factor is 1 if the base's value lies between the measured percentiles.
         """
         value, entry = self.measurement.value, self.base
         if entry.low is not None and entry.high is not None:
@@ -61,7 +61,7 @@ class CalibratedEntry:
 
 @attrs.frozen
 class Calibration:
-    """All measurements of a machine from files. `entries` go into the new profile, the rest into the report."""
+    """All that files of measurements say of a machine. `entries` go into the new profile, the rest into the report."""
 
     base: MachineSpec
     sources: dict[str, str]
@@ -87,10 +87,10 @@ class Calibration:
 
 
 def calibrate(files: Sequence[Path], base: MachineSpec) -> Calibration:
-    """Measure those entries of `base` that the files contain.
+    """Measure from the files those entries of `base` for which they contain measurements.
 
     If several files measure an entry, a benchmark is preferred to a trace, since a profiler adds time to each call, and
-    then the file with the most operations. Raises CalibrationError.
+    then the file with the most operations. Raises CalibrationError for a file that cannot be used.
     """
     sources: dict[str, str] = {}
     found: dict[str, list[tuple[bool, CalibratedEntry]]] = {}
@@ -171,7 +171,7 @@ def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]
 def write(calibration: Calibration, base: str, path: Path) -> None:
     """Write the new profile to a file. `base` is the name or the file of the base profile, as the user gave it.
 
-    Raises CalibrationError.
+    Raises CalibrationError when the file cannot be written.
     """
     text = "\n".join(_lines(calibration, base, path.stem)) + "\n"
     try:
@@ -235,7 +235,10 @@ class ComparedKernel:
 
 
 def compare(traces: Sequence[DeviceTrace], recording: Recording, machine: MachineSpec) -> list[ComparedKernel]:
-    """Return the kernels that are in both the traces and the recording, the longest in total first."""
+    """Return the kernels that are in both the traces and the recording, the longest in total first.
+
+    machine: the modelled machine on which the recording's counts become times.
+    """
     times: dict[str, list[float]] = defaultdict(list)
     for trace in traces:
         for command in trace.commands:
@@ -277,9 +280,10 @@ def _counted(kernel: KernelSummary, compute: ComputeSpec) -> float | None:
 def calibrated(
     files: Sequence[Path], base: str, output: Path, recording: Path | None
 ) -> tuple[Calibration, list[ComparedKernel]]:
-    """Calibrate from files and write the profile; return the calibration and the kernels beside the recording's.
+    """Calibrate from files and write the profile; return the calibration, and the files' kernels compared.
 
-    Raises UserError.
+    recording: the recorded program whose counted kernels are compared with those of the files; None: no comparison.
+    Raises UserError for files that cannot be read or written.
     """
     if not files:
         raise UserError("calibrate: name at least one file")
@@ -295,7 +299,7 @@ def calibrated(
 
 
 def calibration(found: Calibration, compared: list[ComparedKernel], output: Path) -> Iterable[RenderableType]:
-    """Show a calibration, and the files' kernels beside the recording's."""
+    """Show a calibration and, in a table, the files' kernels with the times that the recording's counts give."""
     return [*_shown(found, output), *([_kernels(compared)] if compared else [])]
 
 

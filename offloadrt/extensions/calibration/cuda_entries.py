@@ -48,7 +48,7 @@ USED: Final = frozenset(
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield a measurement for each entry that the operations measure; None for an entry that they do not."""
+    """Yield what the operations of a trace measure for each profile entry that has a rule; None if nothing."""
     for entries, least in ((_CALLS, 3), (_ONCE, 1)):
         for key, names in entries.items():
             name = operations.most_called(names)
@@ -65,7 +65,7 @@ def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement |
 
 
 def waits_and_starts(operations: Operations) -> Iterator[Measurement | None]:
-    """Yield the latencies of kernels' begins and of waits' returns, which are measured alike for all drivers."""
+    """Yield the latencies of kernels' starts and of waits' returns, which are measured alike for all drivers."""
     starts = operations.launch_latencies()
     yield measurement("launch.latency", starts, "kernels on an idle device, from the return of the launch to the begin")
     gaps = operations.launch_gaps()

@@ -79,13 +79,13 @@ class DeviceTrace:
 
 
 class CalibrationError(ValueError):
-    """A file cannot be read, or contains nothing to calibrate from; the message names the file and the reason."""
+    """Raised for a file that cannot be read, or contains nothing to calibrate from; says the file and the reason."""
 
 
 class Database:
     """A SQLite file, opened for reading only.
 
-    The constructor and all methods raise CalibrationError if it is no SQLite file or is damaged.
+    The constructor and all methods raise CalibrationError if the file is no SQLite file or is damaged.
     """
 
     def __init__(self, path: Path) -> None:

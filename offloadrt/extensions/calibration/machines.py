@@ -35,7 +35,7 @@ class EntryDifference:
 def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
     """Return the entries whose value or range differs, in the order of the first machine, then of the second.
 
-    Another source for the same number is no difference. A reference entry, which is there only for comparison, is left
+    The same number from another source is no difference. A reference entry, which is there only for comparison, is left
     out if one of the machines does not have it.
     """
     keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
@@ -52,7 +52,7 @@ def _differs(one: ProfileEntry | None, other: ProfileEntry | None) -> bool:
 
 @attrs.frozen
 class EntryRecord:
-    """An entry of a profile for JSON; its value and range are in its own unit, None for texts and truth values."""
+    """An entry of a profile for JSON; value and range are in the unit of the entry, None for texts and truth values."""
 
     value: float | bool | str
     low: float | None
@@ -176,7 +176,7 @@ def listed_runtimes(specs: Iterable[MachineSpec]) -> Table:
 
 
 def shown_machine(spec: MachineSpec) -> Iterable[RenderableType]:
-    """Show a machine's entries: value in its own unit, range, and where it comes from."""
+    """Show a machine's entries: the value in its unit, the range, and the source of the value."""
     runtime = f", with the runtime {spec.runtime}" if spec.runtime else ""
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
     for note in spec.notes:
@@ -203,7 +203,7 @@ def kind_of(entry: ProfileEntry) -> str:
 
 
 def shown(entry: Any) -> str:
-    """Return an entry's value as text: in its own unit, but times and bytes in the unit that suits their size."""
+    """Return an entry's value as text, in the unit in which it is written; times and bytes in the unit that fits."""
     unit = "" if entry.unit is None else entry.unit.text
     if unit in ("s", "ms", "us", "ns"):
         return seconds(entry.value)
@@ -211,7 +211,7 @@ def shown(entry: Any) -> str:
 
 
 def range_of(entry: Any) -> str:
-    """Return an entry's range or its choices as text; empty if it has neither."""
+    """Return an entry's range or choices as text; an empty text if it has neither."""
     if entry.choices:
         return " | ".join(entry.choices)
     if entry.low is None or entry.high is None:

@@ -41,14 +41,14 @@ LARGE: Final = 256 * 1024
 
 @attrs.define(slots=False)
 class Operations:
-    """The operations of one trace, and the times of those that nothing disturbed."""
+    """The operations in one profiler's trace, and the times of those that nothing disturbed."""
 
     trace: DeviceTrace
     waits: Collection[str]
     """Names of the calls that wait for the device; they disturb no other call."""
 
     def most_called(self, names: Sequence[str]) -> str:
-        """Return the one of several names of an operation that the trace has most calls of; the first if none."""
+        """Return that one of several names of an operation which has most calls in the trace; the first if none has."""
         return max(names, key=lambda name: len(self._by_name.get(name, ())))
 
     def count(self, name: str) -> int:
@@ -56,7 +56,10 @@ class Operations:
         return len(self._by_name.get(name, ()))
 
     def alone(self, name: str, idle_device: bool = False) -> list[TracedCall]:
-        """Return the calls of this name that overlap no call of another thread and, if `idle_device`, no command."""
+        """Return the calls of this name that overlap no call of another thread.
+
+        idle_device: leave out those that overlap a command of a device, too.
+        """
         calls = [call for call in self._by_name.get(name, ()) if call not in self._disturbed]
         return [call for call in calls if not self._overlaps_command(call)] if idle_device else calls
 
@@ -124,7 +127,7 @@ class Operations:
         return [(call, command) for call, command in pairs if call is not None]
 
     def launch_latencies(self) -> list[float]:
-        """Return the seconds from the return of each launch on an idle device to the begin of its kernel."""
+        """Return the seconds from the return of each launch on an idle device to the start of the kernel."""
         idle_before = dict(self._idle_since())
         return [
             (command.start - call.end) * 1e-9
@@ -133,7 +136,7 @@ class Operations:
         ]
 
     def launch_gaps(self) -> list[float]:
-        """Return the seconds between neighbouring kernels of a stream whose later one was submitted in time."""
+        """Return the seconds between neighbouring kernels of a stream, if the later one was submitted in time."""
         launches = {command: call for call, command in self.submitted}
         gaps = []
         for before, kernel in self._neighbours():
@@ -144,7 +147,7 @@ class Operations:
         return gaps
 
     def wait_ends(self) -> tuple[list[float], list[float]]:
-        """Return the seconds from the end of a thread's last command to the return of the wait for it.
+        """Return the seconds from the end of a thread's last command to the return of the wait for that command.
 
         The second list has the lengths, in seconds, of waits that had nothing to wait for.
         """
@@ -180,9 +183,9 @@ class Operations:
     def engine_copies(self) -> list[TracedCommand]:
         """Return the lone copies that take as long as the copy engine alone needs.
 
-        Copies of pinned memory and small copies are among them. A larger copy from pageable memory is one if its call
-        had returned when the engine began, since all of its bytes were staged then. In other copies the engine waits
-        for the staging.
+        These are copies of pinned memory, small copies, and larger copies of pageable memory whose call had returned
+        when the
+        engine began, since all of their bytes were staged then. In other copies the engine waits for the staging.
         """
         calls = {command: call for call, command in self.submitted}
 
@@ -240,7 +243,7 @@ class Measurement:
 
 
 def measurement(key: str, values: Sequence[float], what: str, least: int = LEAST) -> Measurement | None:
-    """Return the measurement of an entry from values; None if they are fewer than `least`, or their median is 0."""
+    """Return the measurement of an entry from values; None if they are fewer than `least`, or the median is 0."""
     return _measurement(key, values, what, len(values)) if len(values) >= least else None
 
 
@@ -261,16 +264,16 @@ class LinearCost:
     """How many operations the estimates are made from."""
 
     def fixed(self, key: str, what: str) -> Measurement | None:
-        """Return the measurement of the constant part; None if its median is not above 0."""
+        """Return the measurement of the constant part of the cost; None if its median is not above 0."""
         return _measurement(key, self.intercepts, what, self.count)
 
     def per_unit(self, key: str, what: str) -> Measurement | None:
-        """Return the measurement of the cost of a unit of size; None if its median is not above 0."""
+        """Return the measurement of the cost per unit of size; None if its median is not above 0."""
         return _measurement(key, self.slopes, what, self.count)
 
 
 def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None) -> LinearCost | None:
-    """Fit a line to points (size, seconds) by Theil's and Sen's median of slopes between sizes.
+    """Fit a line to points (size, seconds) by the median of the slopes between sizes (Theil and Sen).
 
     count: the number of operations behind the points, if these are medians. Returns None for fewer than three points,
     and if the sizes do not span a factor of four, so that the two parts of the cost cannot be separated.
@@ -294,7 +297,7 @@ def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None)
 
 
 def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Divide times into two groups at their widest gap (`_GAP`); without a gap, the second group is empty.
+    """Divide times into two groups at the widest gap between them; without a wide gap, the second group is empty.
 
     An allocation either finds memory that the driver holds or calls the kernel driver, which takes many times as long.
     """

@@ -33,7 +33,7 @@ USED: Final = frozenset({name for names in _CALLS.values() for name in names} | 
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield a measurement for each entry that the operations measure; None for an entry that they do not."""
+    """Yield what the operations of a trace measure for each profile entry that has a rule; None if nothing."""
     for key, names in _CALLS.items():
         name = operations.most_called(names)
         yield measurement(key, [call.seconds for call in operations.alone(name)], f"{name} calls")

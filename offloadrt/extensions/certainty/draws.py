@@ -82,7 +82,11 @@ def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """Compute at least `count` points of SciPy's sequence in `width` dimensions, as numbers of steps of a range."""
+    """Compute at least `count` points of SciPy's Sobol sequence in `width` dimensions.
+
+    The sequence is quasi-random: its points fill the unit cube evenly. Returns an array (points, `width`) of numbers of
+    equal steps of a range.
+    """
     sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
     steps: np.ndarray[Any, np.dtype[np.uint16]]
     steps = np.floor(sobol.random_base2(max(count - 1, MOST - 1).bit_length()) * _STEPS).astype(np.uint16)
@@ -114,7 +118,10 @@ def is_free(key: str, options: RunSpec) -> bool:
 
 @attrs.frozen
 class Draws:
-    """Draws values for all uncertain entries and inputs; in one draw, an entry has the same place in all its ranges."""
+    """Samples all uncertain entries and inputs at random: draw number k gives each a position in its range.
+
+    In one draw, an entry has the same position in the ranges of all machines.
+    """
 
     columns: Mapping[str, Mapping[str, int]]
     """By digest of a machine with its runtime: the dimension of each uncertain entry."""
@@ -142,11 +149,14 @@ class Draws:
 
     @property
     def width(self) -> int:
-        """Return the number of dimensions."""
+        """Return the number of dimensions: of independent sources of uncertainty, and of inputs."""
         return len({column for of in self.columns.values() for column in of.values()}) + len(self.inputs)
 
     def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:
-        """Return the options of a run on a machine in draw `number`. What the `options` already set stays as it is."""
+        """Return the options of a run on a machine in draw `number` (a random sample of the uncertain values).
+
+        Values and positions that the `options` already set stay as they are.
+        """
         place = _sequence(1 << max(number, MOST - 1).bit_length(), self.width)[number]
         ends = {
             key: float(place[column])
@@ -160,7 +170,7 @@ class Draws:
 
 @attrs.frozen
 class DrawnRuns:
-    """The results of several points of a sweep, each run with the same draws of the uncertain values."""
+    """The results of several points of a sweep, each run with the same draws (random samples of uncertain values)."""
 
     draws: Draws
     rows: Sequence[Sequence[Result | None]]
@@ -173,20 +183,20 @@ class DrawnRuns:
     """False if no draw changed any run."""
 
     def figures(self, name: str, number: int) -> list[float] | None:
-        """Return a figure of point `number`, one value a draw; None if it is not a number in every draw."""
+        """Return a figure of point `number`, with one value for each draw; None if it is no number in some draw."""
         values = [_figure(name, own) for row in self.rows if (own := row[number]) is not None]
         known = [value for value in values if value is not None]
         return known if known and len(known) == len(values) else None
 
     def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the elapsed seconds of two points, for all draws in which both of them were run."""
+        """Return the elapsed seconds of two points, for all draws (random samples) in which both of them were run."""
         rows = [(row[one], row[other]) for row in self.rows]
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
     def with_intervals(self, nominal: Sequence[Result]) -> list[Result]:
-        """Return the nominal results with intervals of their elapsed time and of all figures that they measured.
+        """Return the nominal results (each range at its mean), with intervals of all their figures over the draws.
 
-        They also have the interval in which a real machine's time should lie, where similar programs were measured.
+        They also get the interval in which a real machine's time should lie, where similar programs were measured.
         """
         intervals = [self._intervals(result, number) for number, result in enumerate(nominal)]
         return [
@@ -227,14 +237,15 @@ def sample(
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> DrawnRuns:
-    """Run all points with each of several draws of the uncertain values, as many draws as the effort allows.
+    """Run all points with each of several draws (random samples) of the uncertain values, as the effort allows.
 
     If the user did not set the number of draws (`effort.draws` is None), it stops if the first draws change nothing; a
     point whose order against every other one of its case was the same in 16 draws is run no more; and if fewer than 8
-    draws were possible, no rows are returned. Before 16 draws or more it searches for entries that need not be drawn.
+    draws were possible, no rows are returned. Before 16 draws or more it searches for entries that need not be varied.
 
-    nominal: the results of the points without draws. cases: the indices of the points that are ranked against each
-    other. file: keeps finished runs, as that of `sweep`. advanced: called with the runs done and asked for.
+    nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
+    against each other. file: keeps finished runs, as that of `sweep`. advanced: called with the runs done and asked
+    for.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]
@@ -308,10 +319,11 @@ def banded(
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> bool:
-    """Add intervals to a sweep's results, and a list of the steps that are faster in some draws and slower in others.
+    """Add intervals to a sweep's results, and a list of the steps that are faster in some draws, slower in others.
 
-    sweep_s: how long the sweep's runs took, in seconds of the budget's clock. Returns False if the budget is too small
-    for enough draws.
+    A draw is a random sample of the uncertain values; a step goes from one value of an axis to the next. sweep_s: how
+    long the sweep's runs took, in seconds of the budget's clock. Returns False if the budget is too small for enough
+    draws.
     """
     nominal, fresh = outcome.finished, outcome.done - outcome.kept
     if effort.draws == 0 or not nominal:
@@ -343,7 +355,7 @@ def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[in
 
 
 def facts(result: Result) -> tuple[object, ...]:
-    """Return the facts by which two runs are told apart: elapsed time, number of events, and all measured figures."""
+    """Return what shows that two runs differ: elapsed time, number of events, and all measured figures."""
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 
@@ -365,7 +377,7 @@ class MeasuredKind:
     p90: float
 
     def widened(self, interval: Interval) -> PredictionInterval:
-        """Return an interval of seconds, made wider by the error that four in five measured values do not exceed."""
+        """Return an interval of seconds, widened by the error that four in five measured values do not exceed."""
         return PredictionInterval(interval.low / self.most, interval.high * self.most, self.most, str(self))
 
     def __str__(self) -> str:
@@ -398,9 +410,9 @@ def measured_kind(result: Result) -> MeasuredKind | None:
 def predicted(result: Result, interval: Interval | None) -> PredictionInterval | None:
     """Return where a real machine's own time should lie, in four cases of five.
 
-    interval: the draws of a time of `result`, in seconds. They show only the effect of costs: missing or wrong
-    mechanisms are in no draw. So it is made wider by what predictions of similar programs were off. Returns None
-    without an interval, or if none was measured.
+    interval: that of a time of `result`, in seconds, over the draws (random samples of the uncertain costs). Draws show
+    only the effect of costs: missing or wrong mechanisms are in none of them. So the interval is widened by how far
+    predictions of similar programs were off. Returns None without an interval, or if no such program was measured.
     """
     kind = measured_kind(result)
     return None if kind is None or interval is None else kind.widened(interval)
@@ -412,8 +424,10 @@ def order_of(
 ) -> Ranking | None:
     """Rank variants by how often each is faster than the others, over all draws of the uncertain values.
 
-    nominal, named: their results and parameters. base: the index of the baseline among them. of: their indices among
-    the points of `drawn`. Returns None if nothing was drawn, or if no draw changed anything.
+    A draw is a random sample. nominal, named: the variants' results and parameters. base: the index of the baseline
+    among
+    them. of: the variants' indices among the points of `drawn`. Returns None if there were no draws, or if none of them
+    changed anything.
     """
     if not drawn.rows or not drawn.matters:
         return None
@@ -462,7 +476,9 @@ def ordered(
 ) -> list[Case]:
     """Repeat all runs of a comparison with the same draws of uncertain values; return cases with intervals and ranks.
 
-    The rest of the budget is used to find the entries that decide between the two nearest variants of a ranking.
+    A draw is a random sample. What is left of the budget is used to find the entries that decide between the two
+    nearest
+    variants of a ranking.
     """
     clock = clock_of(jobs)
     begun = clock()

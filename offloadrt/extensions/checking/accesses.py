@@ -45,7 +45,7 @@ class WatchedBlock:
 
 @attrs.define(eq=False)
 class Directive:
-    """What the checker knows of a directive while it runs.
+    """What the checker knows of a directive while the directive runs.
 
     waiting: its copies that are judged after its kernel has run, because only the run shows which bytes the kernel
     uses; None if there is no such kernel.
@@ -108,14 +108,15 @@ class Queued:
     """Delays events of queued work behind a kernel, if it is unknown until the kernel runs what memory it uses.
 
     Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the state
-    machines get the events in an order that the program allows. When a thread has waited for a queue, no event of it is
-    delayed any more.
+    machines (races, versions, …) get the events in an order that the program allows. When a thread has waited for a
+    queue,
+    no event of the queue is delayed any more.
     """
 
     _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)
 
     def hold(self, directive: Directive, action: Action) -> bool:
-        """Delay an action of a directive; return False, with nothing delayed, if no kernel has to run first."""
+        """Delay an action of a directive; return False, without a delay, if no kernel has to run first."""
         if not self._held or not (directive.strand.is_queue or directive.is_ordered):
             return False
         self._add(directive, action)
@@ -130,7 +131,7 @@ class Queued:
         self._held.append((directive, directive.clock, action))
 
     def ran(self, directive: Directive, action: Action) -> Iterator[Directive]:
-        """Do the actions that were delayed until a kernel had run; yield the directives to which these belong."""
+        """Do the actions that waited until a kernel had run; yield the directives to which these actions belong."""
         place = next(place for place, (one, _, known) in enumerate(self._held) if one is directive and known is None)
         self._held[place] = directive, self._held[place][1], action
         while self._held and (first := self._held[0])[2] is not None:
@@ -170,7 +171,7 @@ class Access:
     """What happened before the access, if its strand may have got further since; None: the strand's clock says so."""
 
     def follows(self, earlier: Access) -> bool:
-        """Tell whether the program orders this access behind an earlier one."""
+        """Tell whether the program's synchronization orders this access after an earlier one."""
         clock = self.strand.clock if self.clock is None else self.clock
         return clock[earlier.strand.chain] >= earlier.epoch
 
@@ -200,13 +201,13 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell:
-    """What a state machine knows of the addresses [begin, end); it knows the same of each byte."""
+    """What a state machine of the checker knows of the addresses [begin, end): the same for each byte."""
 
     begin: int
     end: int
 
     def part(self, begin: int, end: int) -> Self:
-        """Return a cell with the same knowledge for a part of its addresses."""
+        """Return a cell with the same knowledge for a part of this cell's addresses."""
         raise NotImplementedError
 
 
@@ -214,7 +215,7 @@ C = TypeVar("C", bound=Cell)
 
 
 class Intervals(Generic[C]):
-    """Cells that do not overlap, in order of their addresses.
+    """Cells (address ranges with what is known of them) that do not overlap, in order of their addresses.
 
     `make(begin, end)` creates the cell for addresses that nobody has used yet. The addresses are one sorted list, as in
     `AddressMap`.
@@ -226,7 +227,7 @@ class Intervals(Generic[C]):
         self._cells: dict[int, C] = {}
 
     def cut(self, begin: int, end: int) -> list[C]:
-        """Return the cells of [begin, end) in order: they cover every byte, and none reaches beyond the range."""
+        """Return the cells of [begin, end) in order, splitting and making cells so that they cover just that range."""
         if begin >= end:
             return []
         exact = self._cells.get(begin)

@@ -187,10 +187,10 @@ def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], 
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
-    """Watch a run that has not begun; return a function that gives the mistakes, as texts, once it has ended.
+    """Watch a run that has not begun; return a function that gives the program's mistakes once the run has ended.
 
-    It is one of the `checkers` of an exploration. Raises UserError when the machine is built, and at the end of a
-    program whose programming model sends no events to a checker.
+    The mistakes are texts. This is one of the `checkers` of an exploration. Raises UserError when the machine is built,
+    and at the end of a program whose programming model sends no events to a checker.
     """
     checker = Checker(run.sim)
     run.observe(checker)
@@ -205,7 +205,7 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 
 
 def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
-    """Watch a run as `reports_mistakes` does, but for errors of the runtime itself."""
+    """Watch a run that has not begun, as `reports_mistakes` does, but for errors of the runtime itself."""
     checker = Checker(run.sim)
     run.observe(checker)
     return lambda: ["\n".join(fault.lines()) for fault in checker.runtime_faults() if fault.happened]
@@ -214,7 +214,7 @@ def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
 def reports_in_a_test(run: Run) -> Callable[[], list[str]]:
     """Watch a run that has not begun as `reports_mistakes` does, but as a test, which is only a part of a program.
 
-    Data that it leaves mapped, tasks that it does not await and errors that it handles are no mistakes then.
+    Data that the test leaves mapped, tasks that it does not await and errors that it handles are no mistakes then.
     """
     checker = Checker(run.sim)
     run.observe(checker)

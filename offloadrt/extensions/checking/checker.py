@@ -60,7 +60,7 @@ def _file_of_program(code: CodeType) -> str:
 
 
 def program_line() -> str:
-    """Return ``file.py:line`` of the innermost running line of the program; "" if none of its lines is running."""
+    """Return ``file.py:line`` of the innermost running line of the program; an empty text if none is running."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if file := _file_of_program(frame.f_code):
@@ -163,7 +163,7 @@ class Checker:
     watch_calls = ToldCalls
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of an array that reports each read and write of its elements by Python code to the checker."""
+        """Return an array over the same values that reports each read and write by Python code to the checker."""
 
         def note(low: int, high: int, writes: bool, exact: bool) -> None:
             self.handle(ev.HostUsed(array, array.address + low, high - low, writes, exact))
@@ -179,7 +179,8 @@ class Checker:
     def finish(self, ended: bool = True, model: str = "openmp") -> list[Mistake]:
         """Judge what is left at the end of the program, and return all mistakes, the gravest first.
 
-        ended: the program came to its end. If an error ended it, what it left mapped is no mistake. model: the
+        ended: whether the program came to its end. If an error ended it, data that is left mapped is no mistake. model:
+        the
         programming model in whose words advice is given.
         """
         self._recorded.finish()
@@ -237,7 +238,7 @@ class Checker:
     def repairs(self, costs: Costs, ended: bool = True) -> list[tuple[Waste, Repair]]:
         """Return the needless operations and how to repair them. Call it once, after `finish`.
 
-        A waste is uncertain if a mistake is about the same data: whoever mends the mistake may need the copy.
+        A waste is uncertain if a mistake concerns the same data: whoever mends the mistake may need the copy.
         """
         found = repairs_of(self.operations, costs, ended and not self._cut)
         return [(repair.waste(self._doubt(repair)), repair) for repair in found]

@@ -29,9 +29,9 @@ def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]
 
 
 def is_rest_of_descriptor(nbytes: int) -> bool:
-    """Tell whether a descriptor of Fortran has so many bytes behind the array's address.
+    """Tell whether a Fortran array descriptor can have `nbytes` bytes after the array's address.
 
-    They are 16 on the element, and 24 for each of up to 15 dimensions.
+    These are 16 bytes about the element, and 24 for each of up to 15 dimensions.
     """
     return nbytes % 24 == 16 and nbytes <= 16 + 15 * 24
 
@@ -48,7 +48,7 @@ def _is_of_descriptor(entry: Entry, begin: int, nbytes: int) -> bool:
 
 @attrs.frozen(eq=False)
 class CheckedCopies:
-    """Passes each copy on to the state machines: races, versions, lifetimes and waste."""
+    """Passes each copy between host and devices on to what judges it: races, versions, lifetimes and waste."""
 
     _sim: Simulation
     _memories: Memories
@@ -70,7 +70,7 @@ class CheckedCopies:
         brought: Brought | None,
         has_lines: bool,
     ) -> None:
-        """Pass a copy on to the state machines, in the order of its directive's queue.
+        """Pass a copy on to the parts that judge it, in the order of its directive's queue.
 
         entry, block: the mapping and the block on the device when the copy was submitted. brought: what is known of the
         copied bytes. has_lines: the program is Python and reports every access of the host; a recording does not.

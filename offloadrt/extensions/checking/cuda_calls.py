@@ -25,7 +25,7 @@ from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 
 @attrs.define(eq=False)
 class StreamQueue:
-    """A stream as a work queue; `legacy`: it is the legacy default stream, with which `blocking` ones synchronize."""
+    """A stream as a work queue; `legacy`: the legacy default stream, with which `blocking` streams synchronize."""
 
     name: str
     device: int
@@ -38,7 +38,7 @@ class ToldCalls:
     """Reports CUDA calls to the observer of one program; `device` is the number of the device of a call.
 
     devices: the device of each stream that the program has made. legacy: the legacy default stream of each device.
-    non_blocking: the streams that do not synchronize with it.
+    non_blocking: the streams that do not synchronize with the legacy one.
     """
 
     _program: OffloadProgram[Any]
@@ -76,7 +76,10 @@ class ToldCalls:
     def call(
         self, name: str, device: int, into: Stream | StreamQueue | None = None, node: GraphNode | None = None
     ) -> Iterator[int]:
-        """Report a call while it runs; yields its number. into: the stream, or the graph's lane, that gets its work."""
+        """Report a call while the body runs; yield the call's number.
+
+        into: the stream, or the graph's lane, that gets the work of the call.
+        """
         number, handle = self._program.next_directive(), self._observer.handle
         queue = self._queue(into) if isinstance(into, Stream) else into
         handle(ev.DirectiveBegan(number, device, name, queue, node))
@@ -114,7 +117,7 @@ class ToldCalls:
             self._observer.handle(ev.QueueMarked(queue, event))
 
     def reached(self, event: TimedEvent) -> None:
-        """Report that the thread knows an event to be complete."""
+        """Report that the thread knows that an event has completed."""
         self._observer.handle(ev.Awaited(event))
 
     def follows(self, event: TimedEvent, stream: Stream) -> None:
@@ -151,8 +154,9 @@ class ToldCalls:
     def graph_launched(self, executable: GraphExec, device: int, stream: Stream) -> None:
         """Report the launch of a graph: each node behind its predecessors; wrap the host functions in its nodes.
 
-        The graph comes after the work in the stream and after its own earlier launches. Only edges order two of its
-        nodes.
+        The graph comes after the work in the stream and after the earlier launches of the same graph. Only edges order
+        two
+        nodes of the graph.
         """
         handle, queue = self._observer.handle, self._queue(stream)
         graph = self._graphs.setdefault(executable, executable.graph)

@@ -48,7 +48,7 @@ class _Mapping:
 
 @attrs.define(eq=False)
 class Lifetimes:
-    """Finds arrays of the host that are freed while they are mapped, by following the mappings of all devices."""
+    """Finds host arrays that are freed while they are mapped, by following the mappings of all devices."""
 
     strands: Strands
     mistakes: Mistakes
@@ -60,10 +60,10 @@ class Lifetimes:
         self._live[entry] = _Mapping(entry, story)
 
     def freed(self, event: MappedFreed) -> None:
-        """Note that an array is freed.
+        """Note that an array is freed: this is a mistake if a mapping of it is used afterwards.
 
         Memory of omp_target_associate_ptr is left out, as the program manages it, and so are mappings that only LLVM
-        has kept.
+        still keeps.
         """
         array, strand = event.array, self.strands.current()
         begin, end = array.address, array.address + array.nbytes
@@ -104,7 +104,7 @@ class Lifetimes:
             self._judge(entry, directive.strand, told, why)
 
     def ended(self, entry: Entry, directive: Directive) -> None:
-        """Report the end of a mapping whose array was freed before."""
+        """Report the end of a mapping (an unmap) whose array was freed before."""
         told = self._story(directive, f"unmaps it in {directive.name}")
         self._judge(entry, directive.strand, told, "Until it is unmapped, a new array at its address is taken for it")
 
@@ -181,7 +181,7 @@ class _LiveEntry:
 
 @attrs.define(eq=False)
 class Mappings:
-    """Judges the entries of all present tables, and knows which directives made them."""
+    """Finds mistakes in how the program uses the entries of all present tables; knows which directives made them."""
 
     mistakes: Mistakes
     _left_behind: Callable[[str, Story, int], None]
@@ -217,7 +217,7 @@ class Mappings:
         return mapping is not None and mapping.is_left_behind
 
     def old(self, entry: Entry) -> Story | None:
-        """Return who made a mapping that LLVM alone kept and a directive then found: its bytes are not trusted."""
+        """Return who made a mapping that only LLVM kept and a directive then found; its bytes may be old. Else None."""
         mapping = self._live.get(entry)
         return mapping.entered if mapping is not None and mapping.is_old else None
 
@@ -231,11 +231,11 @@ class Mappings:
             made.has_ended = True
 
     def repeats(self, event: ItemFound, directive: int) -> bool:
-        """Tell whether LLVM copies an item as a map begins or ends, where OpenMP does not, as others map it.
+        """Tell whether LLVM copies an item when a map begins or ends although OpenMP, with other maps there, would not.
 
         LLVM counts members, and a mapper's first component, neither up nor down. Where the count is 1, it takes what
         they find for new as a map begins ("It might have been allocated with the parent", `getTargetPointer`), and for
-        unused as it ends. In an `enter data`, a mapper leaves that count behind. Told before the map is noted.
+        unused as it ends. In an `enter data`, a mapper leaves that count behind. Call this before the map is noted.
         """
         mapping, flags = None if event.entry is None else self._live.get(event.entry), event.item.flags
         if mapping is None or flags.always:
@@ -270,7 +270,7 @@ class Mappings:
             self._unordered.setdefault(directive.number, set()).add(entry)
 
     def needed(self, access: Access, entry: Entry, directive: int, is_overwritten: Callable[[Access], bool]) -> None:
-        """Report a kernel's access to a mapping whose map or whose end is not ordered with the kernel's directive.
+        """Report a kernel's access to a mapping whose begin or end is not ordered with the kernel's directive.
 
         is_overwritten: tells whether something has certainly written the bytes on the device before the access.
         """
@@ -341,7 +341,7 @@ class Mappings:
         return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
-        """Judge the end of the map of one item; call this before the reference count is decremented."""
+        """Look for mistakes at the end of the map of one item; call this before the reference count is decremented."""
         if entry is None:
             # OpenMP ignores `release` and `delete` of absent data; a `from` copies nothing.
             asked = bool(item.type & FROM) and not item.type & IMPLICIT
@@ -494,11 +494,17 @@ class RecordedFaults:
         self._kept.setdefault(self.strands.current(), []).append((event, mapping))
 
     def leave_out_strays(self, strand: Strand) -> None:
-        """Forget stray accesses of the kernel that a strand launches next, as the runtime gives it wrong addresses."""
+        """Forget stray accesses of the kernel that a strand launches next: the runtime gives it wrong addresses.
+
+        A strand is a host thread or a task; a stray access is one outside the memory that the kernel may use.
+        """
         self._kept.pop(strand, None)
 
     def judge_strays(self, strand: Strand) -> None:
-        """Report the stray accesses of the kernel that a strand (host thread or task) launches now."""
+        """Report the stray accesses (outside the memory it may use) of the kernel that a strand launches now.
+
+        A strand is a host thread or a task.
+        """
         for event, mapping in self._kept.pop(strand, ()):
             self._stray(event, mapping, strand)
 
@@ -549,7 +555,7 @@ class RecordedFaults:
             self.mistakes.add("outside of what is mapped", name, (mapped, told), advice, name, (kernel, name))
 
     def finish(self) -> None:
-        """Report kernels that used the host's addresses of mappings that still exist at the end."""
+        """Report kernels that used host addresses of mappings that still exist at the end of the program."""
         for strand in [*self._kept]:  # of directives that failed before they began
             self.judge_strays(strand)
         for entry in [*self._beside]:
@@ -608,7 +614,7 @@ class Tasks:
     _ends: dict[Hashable, Hashable] = attrs.field(factory=dict)
 
     def made(self, task: Hashable, where: str) -> None:
-        """Note that the running strand makes a task."""
+        """Note that the running strand (host thread or task) makes a task, at the line `where`."""
         maker = self.strands.current()
         who = maker.name if maker.deferred else f"task of {maker.name}"
         self._made[task] = Story(who, "is made", where, self.strands.sim.now)
@@ -621,13 +627,13 @@ class Tasks:
         self._running[self.strands.current()] = task
 
     def named(self, strand: Strand, source: str) -> None:
-        """Give a task the first line that it comes to, if the line where it was made is not known."""
+        """Give a task the first line that it reaches, if the line where it was made is not known."""
         task = self._running.get(strand)
         if task is not None and not self._made[task].where:
             self._made[task] = attrs.evolve(self._made[task], where=source)
 
     def ended(self, what: Hashable) -> None:
-        """Note that the running strand ends and signals `what`; does nothing for a strand that is no task."""
+        """Note that the running strand ends and signals `what`; do nothing for a strand that is no deferred task."""
         task = self._running.pop(self.strands.current(), None)
         if task is not None:
             self._ends[task] = what

@@ -62,7 +62,7 @@ class Mistake:
 
     @property
     def happened(self) -> bool:
-        """Tell whether it happened in this run; a "possible lost update" can happen under another schedule only."""
+        """Tell whether the mistake happened in this run; a "possible lost update" needs another schedule."""
         return self.kind != "possible lost update"
 
     def lines(self) -> list[str]:
@@ -167,7 +167,7 @@ class Waste:
 
 @attrs.define
 class Mistakes:
-    """The mistakes of a run, with equal mistakes at the same places of the program counted as one."""
+    """The mistakes of a run; equal mistakes at the same source lines are counted as one."""
 
     data: set[str] = attrs.field(factory=set)
     """Names of the data of all mistakes that make its contents doubtful: a waste of such data is uncertain."""
@@ -187,9 +187,9 @@ class Mistakes:
         group: object | None = None,
         data: str = "",
     ) -> None:
-        """Add a mistake; if the same places made it before, only count it.
+        """Add a mistake; if the same source lines made it before, only count it.
 
-        group: a kernel and its data, of which only a few places are listed: a kernel with one wrong index may have
+        group: a kernel and its data, of which only a few lines are listed: a kernel with one wrong index may have
         hundreds of lines that use it. data: the name of the data, if `subject` says more than that.
         """
         if kind not in _OF_NO_VALUES:

@@ -49,20 +49,20 @@ class _Held(Cell):
 
 @attrs.define(eq=False)
 class References:
-    """The references that mappings on each device hold to bytes of the host."""
+    """The references that mappings on each device hold to host bytes, and by which directives."""
 
     strands: Strands
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)
 
     def entered(self, device: int, entry: Entry, directive: Directive) -> None:
-        """Note the first reference to a new mapping."""
+        """Note the reference that a new mapping begins with."""
         if entry.size and entry.total != INFINITE:
             self._take(self._cells(device).cut(entry.host_begin, entry.host_end), directive)
 
     def found(self, event: ItemFound, directive: Directive) -> bool:
         """Note that a map takes a reference; tell whether the map would copy to the device if it came earlier.
 
-        A pointer's own look-up, by which its pointee is mapped, takes none.
+        The look-up of a pointer by which its pointee is mapped takes no reference.
         """
         flags, cells = event.item.flags, self._counted(event)
         if not cells or event.begin != event.item.begin:
@@ -73,14 +73,16 @@ class References:
         return copies
 
     def is_absent(self, event: ItemFound, directive: Directive) -> bool:
-        """Tell whether a directive that looks for a mapping and makes none would find none if it came early."""
+        """Tell whether a directive that needs a mapping, but makes none, would find none if it ran earlier."""
         cells = self._counted(event)
         return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
 
     def ended(self, event: ItemEnded, directive: Directive) -> bool:
         """Note that an unmap releases a reference; tell whether the unmap would copy back if it came earlier.
 
-        It is a reference of its own directive, or the last one that it comes behind; `delete` releases all of these.
+        The reference is one of the same directive, or the last one that the directive is ordered behind; `delete`
+        releases
+        all of these.
         """
         flags, entry, cells, strand = event.item.flags, event.entry, self._counted(event), directive.strand
         if entry is None or not cells:

@@ -49,7 +49,7 @@ class Races:
     _memories: dict[int, Intervals[_History]] = attrs.field(factory=dict)
 
     def access(self, access: Access) -> None:
-        """Compare an access with earlier ones to the same bytes, report races, and keep it."""
+        """Compare an access with earlier ones to the same bytes, report races, and keep the access."""
         key = access.strand.chain, access.site, access.role
         for cell in self._cells(access.memory).cut(access.begin, access.end):
             for other in cell.writes.values():
@@ -101,7 +101,7 @@ class Races:
                 self.forget(memory, begin, end)
 
     def forget(self, memory: int, begin: int, end: int) -> None:
-        """Forget accesses to a range of a memory, which gets a new owner."""
+        """Forget accesses to a range of a memory, because something else lies there from now on."""
         self._cells(memory).forget(begin, end)
 
     def _cells(self, memory: int) -> Intervals[_History]:
@@ -203,10 +203,11 @@ class _Region:
 class LostUpdates:
     """Finds copies to the host that LLVM does not order behind a kernel of another thread or task: they lose updates.
 
-    A region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the lines
-    of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update when the
-    last user of the mapping copies back meanwhile. A region is safe where some other reference to its data is certainly
-    released later, behind the end of its kernel.
+    A target region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the
+    lines of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update
+    when
+    the last user of the mapping copies back meanwhile. A region is safe where some other reference to its data is
+    certainly released later, behind the end of its kernel.
     """
 
     has_died: bool = False
@@ -220,7 +221,7 @@ class LostUpdates:
     """By mapping: the regions that have released their reference, unless another reference outlasted them."""
 
     def submitted(self, directive: Directive) -> None:
-        """Begin a region: its kernel is put into its queue."""
+        """Begin to follow a target region, because its kernel is put into its queue."""
         self._regions[directive.number] = _Region(directive, directive.strand.epoch)
 
     def wrote(self, directive: Directive, access: Access) -> None:
@@ -229,7 +230,7 @@ class LostUpdates:
             region.writes.append(access)
 
     def kernel_ended(self, cause: int) -> None:
-        """Note that a kernel has ended, and judge the copies back that did not wait for it."""
+        """Note that a kernel has ended, and judge the copies to the host that did not wait for it."""
         if (region := self._regions.get(cause)) is not None:
             region.has_ended = True
             self._judge(region)
@@ -245,7 +246,7 @@ class LostUpdates:
             users.append(region)
 
     def copied_back(self, entry: Entry, copy: Access, number: int) -> None:
-        """Judge the copy back by the last user of a mapping; `number` is the directive that submits it."""
+        """Judge the copy to the host by the last user of a mapping. number: the directive that submits the copy."""
         for region in self._users.get(entry, ()):
             if region.directive.number != number:
                 region.overtaken.append((copy, not region.has_ended))

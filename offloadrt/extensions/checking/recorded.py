@@ -11,7 +11,7 @@ from offloadrt.runtime.host_array import HostArray
 
 @attrs.frozen
 class SourceNamed:
-    """The running actor has reached this line of the program. "" means that its Python stack gives the line."""
+    """The running actor has reached this line of the program; if it is empty, the Python stack gives the line."""
 
     source: str
 
@@ -20,8 +20,8 @@ class SourceNamed:
 class MappedFreed:
     """The memory of a mapped array ends; `did` says how, beginning with a verb, at the line `where` (may be empty).
 
-    who: the thread that did it, before whatever the running strand does now; empty for the running strand itself. The
-    event comes before `ArrayFreed`, which a replay also sends for memory that has ended unnoticed.
+    who: the thread that did it, before what the running strand (host thread or task) does now; empty for the running
+    strand itself. The event comes before `ArrayFreed`, which a replay also sends for memory that has ended unnoticed.
     """
 
     array: HostArray
@@ -44,7 +44,7 @@ class KernelAccess:
 
 @attrs.frozen
 class KernelRaced:
-    """Two threads of the kernel that the running strand launches next access the same bytes, unordered."""
+    """Two threads of the kernel that the running host thread or task launches next access the same bytes, unordered."""
 
     kernel: str
     device: int
@@ -54,7 +54,10 @@ class KernelRaced:
 
 @attrs.frozen
 class KernelStrayed:
-    """The kernel that the running strand launches next uses memory that it may not use; `name` is the array or ""."""
+    """The kernel that the running host thread or task launches next uses memory that it may not use.
+
+    name: the array, empty if unknown. how: what is wrong.
+    """
 
     kernel: str
     name: str
@@ -71,7 +74,7 @@ class KernelStrayed:
 
 @attrs.frozen
 class FreedMapped:
-    """The running strand is about to map memory at `address`, which the program has freed and not allocated again."""
+    """The running host thread or task is about to map memory that the program has freed and not allocated again."""
 
     address: int
 
@@ -87,7 +90,7 @@ class ResultLost:
 
 @attrs.frozen
 class VariableUnset:
-    """A thread reads a variable of its own that it has not written, as a `private` one. kernel: "" on the host."""
+    """A thread reads a private variable that it has not written. kernel: empty if this is on the host."""
 
     who: str
     name: str
@@ -155,7 +158,7 @@ class CopiesKnown:
 class ProgramDied:
     """A recorded program died; `how` is a phrase that begins with a verb. `where` and `message` may be empty.
 
-    at_exit: it had come to its end, and died as what it had not waited for was taken down.
+    at_exit: it had reached its end, and died while work that it had not waited for was being ended.
     """
 
     how: str

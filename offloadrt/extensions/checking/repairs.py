@@ -29,7 +29,7 @@ _CALLS: Final = {"Allocate": "alloc", "Free": "free"}
 
 
 class Costs:
-    """Collects the durations of data operations from a trace; `take` returns them in the order of their begins.
+    """Collects the durations of data operations from a trace; `take` returns them in the order in which they began.
 
     A copy lasts from the first to the last piece on a copy engine. An allocation or a free lasts as long as its driver
     call. An operation that a pool of the runtime served without the driver takes no time.
@@ -69,7 +69,7 @@ class Costs:
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
     def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return the seconds that the next operation of this kind took; `op` is alloc, free, h2d or d2h."""
+        """Return the virtual seconds that the next operation of this kind took; `op` is alloc, free, h2d or d2h."""
         if op in ("alloc", "free"):
             lasted = self._lasted.get((op, device, cause, address))
             return lasted.popleft() / PS_PER_S if lasted else 0.0
@@ -100,7 +100,7 @@ class Repair:
     """How many operations the whole run had: the size of a run that measures what the repair saves."""
 
     def waste(self, uncertain: str) -> Waste:
-        """Sum the wasted operations up to a `Waste`, whose time is the sum of their durations."""
+        """Sum the wasted operations to one `Waste`; its time is the sum of their durations."""
         counts: Counter[WasteKind] = Counter()
         sizes: Counter[WasteKind] = Counter()
         for kind, operation, _ in self.wasted:
@@ -130,7 +130,7 @@ _BACK: Final = "Kernels have not changed {name} since it was last sent: leave th
 
 
 def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
-    """Find the changes that would make wasted operations needless; `ended` says that the program came to its end."""
+    """Find the changes that would make wasted operations needless. ended: whether the program came to its end."""
     found: dict[object, Repair] = {}
     keys = _keys(operations)
     lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}
@@ -200,7 +200,7 @@ def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
 
 
 class WithoutOperations:
-    """Observes a run in which the chosen operations take no time; it takes effect at the run's first event."""
+    """Observes a run in which chosen operations take no time; it takes effect at the run's first event."""
 
     watch_kernel = Watch
     watch_calls = ToldCalls
@@ -211,11 +211,11 @@ class WithoutOperations:
         self._devices: list[NoCost] | None = None
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values as they are: uses by Python code are not needed here."""
+        """Return `values` unchanged: what Python code accesses is not needed here."""
         return values
 
     def handle(self, event: object) -> None:
-        """At the first event, wrap the plugin and the allocator of each device in `NoCost`."""
+        """At the first event, wrap the plugin and the allocator of each device in `NoCost`; ignore later events."""
         if self._devices is None:
             self._devices = [NoCost(device, self._keys) for device in self._run.openmp.devices]
 
@@ -260,7 +260,7 @@ class NoCost:
         return {**self._plugin.locks(), **self._allocator.locks()}
 
     async def submit_data(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy to the device: at once if the copy was chosen, else by the plugin."""
+        """Copy to the device: without time if the copy was chosen, else by the plugin."""
         if not self._chooses("h2d", source.address, source.nbytes):
             await self._plugin.submit_data(queue, device_address, source)
         elif source.bytes is not None and not self._memory.is_phantom(device_address):
@@ -284,7 +284,7 @@ class NoCost:
             queue.post_processing.insert(0, move)
 
     async def allocate(self, nbytes: int, phantom: bool) -> int:
-        """Allocate device memory and return its address: at once if this was chosen, else by the allocator."""
+        """Allocate device memory, and return its address: without time if this was chosen, else by the allocator."""
         if not self._chooses("alloc", 0, nbytes):
             return await self._allocator.allocate(nbytes, phantom)
         block, _ = self._memory.allocate(nbytes, phantom)
@@ -292,7 +292,7 @@ class NoCost:
         return block.address
 
     def free(self, address: int) -> Awaitable[None]:
-        """Free device memory: at once if its allocation was chosen, else by the allocator."""
+        """Free device memory: without time if its allocation was chosen, else by the allocator."""
         return self._free_own(address) if address in self._own else self._allocator.free(address)
 
     async def _free_own(self, address: int) -> None:

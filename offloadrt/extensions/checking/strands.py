@@ -27,10 +27,13 @@ while len(_NOTHING) < 32 // _BITS:
 
 
 class Clock:
-    """A vector clock: the last epoch of each chain of strands that is known to have happened; 0 if none is known.
+    """A vector clock: for each chain of strands, the last epoch that is known to have happened; 0 if none is known.
 
-    It is a tree of immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees
-    that they share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
+    A strand is a host thread, a task or a queue; a chain is several of them, one after the other. The clock is a tree
+    of
+    immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees that they share.
+    So
+    a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
     """
 
     __slots__ = ("_height", "_root")
@@ -55,20 +58,20 @@ class Clock:
         return self._root is _NOTHING[self._height]
 
     def begin_epoch(self, chain: int) -> None:
-        """Begin the next epoch of a chain."""
+        """Begin the next epoch of a chain of strands, so that what comes now is told apart from what came before."""
         while chain >> _BITS * (self._height + 1):
             self._raise()
         self._root = _next_of(self._root, chain, self._height)
 
     def join(self, other: Clock) -> None:
-        """Take the later epoch of each chain from this clock and another one."""
+        """Set each chain's epoch to the later one of this clock's and the other's."""
         if self.is_empty:
             self._root, self._height = other._root, other._height
         else:
             self._merge(other, max)
 
     def meet(self, other: Clock) -> None:
-        """Take the earlier epoch of each chain from this clock and another one."""
+        """Set each chain's epoch to the earlier one of this clock's and the other's."""
         self._merge(other, min)
 
     def _merge(self, other: Clock, keep: Callable[[int, int], int]) -> None:
@@ -108,7 +111,7 @@ _TRIED: Final = 16
 
 @attrs.define(eq=False)
 class EndedChains:
-    """Chains whose last strand has ended, with their last epochs. A strand that begins after one can continue it."""
+    """Chains (of threads and tasks) whose last member has ended. A strand that begins after one can continue it."""
 
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
@@ -116,7 +119,7 @@ class EndedChains:
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
-        """Move all chains of `other` here. The shorter list is appended to the longer one, for speed."""
+        """Move all chains of `other` into this object. The shorter list is appended to the longer one, for speed."""
         if other is self:
             return
         if len(self._chains) < len(other._chains):
@@ -136,7 +139,7 @@ class EndedChains:
 
 @attrs.define(eq=False)
 class Strand:
-    """A host thread, a task or a device queue, with its chain and its clock."""
+    """A strand: a host thread, a task or a device queue, with its chain and its vector clock."""
 
     name: str
     chain: int
@@ -183,7 +186,7 @@ class _Signal:
 
 @attrs.define(eq=False)
 class Strands:
-    """The strands of a program, by the actors that run them."""
+    """The strands (host threads, tasks, device queues) of a program, by the actors that run them."""
 
     sim: Simulation
     awaited: set[Hashable] = attrs.field(factory=set)
@@ -260,9 +263,9 @@ class Strands:
                 strand.ended.take_over(signal.ended)
 
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
-        """Begin a strand in the running actor; when it ends, the actor continues with its earlier strand.
+        """Begin a strand in the running actor; when the strand ends, the actor continues its earlier strand.
 
-        after: the signals that the new strand awaits.
+        after: the signals that the new strand awaits. deferred: it is a deferred task. source: its source line.
         """
         clock = Clock()
         offered: list[EndedChains] = []
@@ -314,13 +317,13 @@ class Strands:
             strand.clock.begin_epoch(strand.chain)
 
     def marked(self, queue: WorkQueue, what: Hashable) -> None:
-        """Signal `what` with all work that is in a queue now, and forget what signalled it before."""
+        """Record that `what` stands for all work that is in a queue now, and for nothing that it stood for before."""
         strand = self._queues[queue]
         self._signals[what] = _Signal(Clock(strand.clock))
         strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
-        """Begin a host function in the running actor as a part of a queue's work, at the place where `mark` is."""
+        """Begin a host function in the running actor as a part of a queue's work, at the position of `mark`."""
         strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 

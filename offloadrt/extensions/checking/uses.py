@@ -199,7 +199,7 @@ for _name in ("fill", "sort", "put", "partition", "itemset"):
 
 
 def watched(values: NDArray[Any], tell: Note) -> WatchedArray:
-    """Return a view of an array that calls `tell` for each access to it."""
+    """Return an array over the same values that calls `tell` for each access to it."""
     view = values.view(WatchedArray)
     view._tell = tell
     view._first, view._after = byte_bounds(values)
@@ -227,7 +227,10 @@ def static_uses(
     bindings: dict[HostArray, Binding],
     private: Sequence[tuple[MapItem, Binding]] = (),
 ) -> tuple[MemoryUse, ...]:
-    """Return what is known of a launch before it runs, reads before writes. private: where private copies lie."""
+    """Return what is known of a launch's memory accesses before it runs, reads before writes.
+
+    private: where private copies lie.
+    """
     launch, arguments = region.launch, region.arguments
     counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
     declared = {} if launch.counts is not None else {use.position: use for use in launch.kernel.arrays}

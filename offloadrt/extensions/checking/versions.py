@@ -52,7 +52,10 @@ class _DeviceCell(Cell):
 
 @attrs.define(eq=False)
 class Versions:
-    """Follows which copies of each byte are the newest; ranges of device memory come with their mapping, if any."""
+    """Follows which copies of each byte are the newest, to find stale data;
+
+    `entry` is a device range's mapping, if any.
+    """
 
     mistakes: Mistakes
     _host: Intervals[_HostCell] = attrs.field(factory=lambda: Intervals(_HostCell))
@@ -76,7 +79,7 @@ class Versions:
         self._device(device).forget(begin, end)
 
     def entered(self, device: int, entry: Entry) -> None:
-        """Note that a global was mapped: on the device it has the values of the program's image."""
+        """Note that a global was mapped: on the device, it has the values of the program's image."""
         self._device(device).replace(entry.device_begin, entry.device_begin + entry.size).version = 0
 
     # writes
@@ -134,7 +137,7 @@ class Versions:
     def to_host(
         self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
     ) -> None:
-        """Record a copy to the host; it is a write of the host if it comes from other data than the host's own."""
+        """Note a copy to the host; it counts as a write of the host if it comes from other data than the host's own."""
         self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
@@ -147,7 +150,7 @@ class Versions:
                     mine.newest = mine.version  # the host replaces its own data by the kernel's
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
-        """Copy from one block of device memory to another; if the target is mapped, the copy counts as a write."""
+        """Note a copy from one block of device memory to another; if the target is mapped, it counts as a write."""
         if entry is not None:
             self.device_written(access, entry)
             return
@@ -159,7 +162,7 @@ class Versions:
     # reads
 
     def host_read(self, access: Access, mapped: bool) -> None:
-        """Report stale or uninitialised data in a read by the host; `mapped` says that a device has a copy of it."""
+        """Report stale or uninitialised data that the host reads. mapped: whether a device has a copy of the data."""
         stale: list[_HostCell] = []
         never = 0
         for cell in self._host.cut(access.begin, access.end):
@@ -188,7 +191,7 @@ class Versions:
             self.mistakes.add("stale data", access.name, stories, advice, access.name)
 
     def device_read(self, access: Access, entry: Entry | None) -> None:
-        """Report stale or uninitialised data in a read of device memory."""
+        """Report stale or uninitialised data that is read from device memory."""
         stale: list[_HostCell] = []
         old = never = 0
         for cell in self._device(access.memory).cut(access.begin, access.end):

@@ -35,7 +35,7 @@ _DRAWINGS: Final = Registry[Any]("part that draws", "offloadrt.drawings")
 
 
 def drawing(*, needed: bool = True) -> Any:
-    """Return the extension's functions that draw results; without them, raise UserError if `needed`, else None."""
+    """Return the extension's functions that draw results; without it, raise UserError if `needed`, else return None."""
     try:
         return installed(_DRAWINGS, "figures")
     except UserError:
@@ -96,7 +96,7 @@ class ManagedFigures(Figures):
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time of one category: virtual seconds, and their share of the lifetimes, summed over the threads."""
+    """Host-thread time of one category: virtual seconds, and their share of the lifetimes of all host threads."""
 
     total_s: float
     share: float
@@ -246,7 +246,7 @@ class Result:
 
     @property
     def interval(self) -> Interval | None:
-        """Return the elapsed time's `Interval` over draws of uncertain costs; None without draws, or if all agree."""
+        """Return the elapsed time's `Interval` over random samples of uncertain costs; None without them."""
         return self.intervals.get("elapsed_s")
 
     @property

@@ -466,7 +466,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
-    """Make the causal observer for a Perfetto file; None if no file is wanted. Raises UserError if not installed."""
+    """Make the observer that notes causes, for a Perfetto file; None without a file. UserError if not installed."""
     observer: CausalObserver | None = None if perfetto is None else installed(TRACE_FILES, "perfetto").observer()
     return observer
 

@@ -359,7 +359,7 @@ class Run:
 
     # ------------------------------------------------------------------ what is measured and counted
     def measure(self) -> MeasuredPart:
-        """Open a measured window: `async with run.measure():`. Windows add up; without any, the run is measured."""
+        """Open a measured window: `async with run.measure():`. Windows add up; without any, all is measured."""
         from offloadrt.study.running.statistics import MeasuredPart
 
         return MeasuredPart(self.windows)

@@ -63,7 +63,7 @@ class BenchmarkRun:
 def read_benchmarks(path: Path) -> BenchmarkRun:
     """Read a file of benchmarks; lines of `offload.cu` are left out, since their times are to be predicted.
 
-    Raises CalibrationError.
+    Raises CalibrationError for an unusable file.
     """
     rows: list[BenchmarkRow] = []
     machine = None
@@ -100,10 +100,10 @@ class DatabaseReader(Protocol):
     """The kind of file that it reads, in words for error messages."""
 
     def knows(self, tables: Collection[str]) -> bool:
-        """Tell whether it reads databases with these tables."""
+        """Tell whether this module reads databases with these tables."""
 
     def read(self, database: Database) -> DeviceTrace:
-        """Read a database. Raises CalibrationError."""
+        """Read a database of the profiler. Raises CalibrationError for a damaged one."""
 
 
 READERS: Final = Registry[DatabaseReader]("reader of profilers' files", "offloadrt.readers", ("WHAT", "knows", "read"))
@@ -112,9 +112,9 @@ _POINTER = b"version https://git-lfs"
 
 
 def read(path: Path) -> DeviceTrace | BenchmarkRun:
-    """Read a file of a known kind.
+    """Read a file of a known kind: a profiler's database or a file of benchmarks.
 
-    Raises CalibrationError.
+    Raises CalibrationError for any other file.
     """
     try:
         with regular(path).open("rb") as file:

@@ -38,7 +38,7 @@ def knows(tables: Collection[str]) -> bool:
 
 
 def read(database: Database) -> DeviceTrace:
-    """Read the calls and commands of an export. Raises CalibrationError."""
+    """Read the calls and commands of an export of Nsight Systems. Raises CalibrationError for a damaged one."""
     names: dict[int, str] = {number: str(text) for number, text in database.rows("StringIds", "id", texts=("value",))}
     calls = _calls(database, names)
     sized = _with_sizes(database, calls)

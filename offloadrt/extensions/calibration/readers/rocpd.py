@@ -33,7 +33,7 @@ def knows(tables: Collection[str]) -> bool:
 
 
 def read(database: Database) -> DeviceTrace:
-    """Read the calls and commands of a file. Raises CalibrationError."""
+    """Read the calls and commands of a file of rocprofv3. Raises CalibrationError for a damaged one."""
     metadata = {str(tag): str(value) for _, tag, value in _rows(database, "metadata", texts=("tag", "value"))}
     schema = metadata.get("schema_version", "")
     if schema != SCHEMA:
