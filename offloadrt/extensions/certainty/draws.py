@@ -133,7 +133,7 @@ class Draws:
 
     @classmethod
     def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
-        """Assign dimensions: one for each source of uncertainty (`_source_of`), in order, then one for each input."""
+        """Make the samples for these machines and inputs: a dimension for each source of uncertainty or input."""
         dimensions: dict[tuple[object, ...], int] = {}
         columns = {
             spec.digest: {key: dimensions.setdefault(_source_of(key, spec), len(dimensions)) for key in uncertain(spec)}

@@ -83,7 +83,7 @@ class Directive:
         return self.name.startswith("target") and "update" not in self.name
 
     def story(self, did: str, now: float) -> Story:
-        """Return the line of a report for what the directive did; `did` begins with a verb, as in ``writes a``."""
+        """Return the line of a report about what the directive did; `did` begins with a verb, as in ``writes a``."""
         return Story(self.strand.name, did, self.where, now)
 
     def access(

@@ -261,7 +261,7 @@ class Checker:
 
     @property
     def unknown_copies(self) -> str:
-        """Return a sentence on copies that may be needless, for their bytes are not known; empty if there are none."""
+        """Return a sentence on copies that may be needless but whose bytes are not known; an empty text without any."""
         return self._wastes.unknown
 
     @property

@@ -76,7 +76,7 @@ class Lifetimes:
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def freed_by(self, entry: Entry) -> Story | None:
-        """Return who has freed the array of a mapping that still exists; None if nobody has, or it is told already."""
+        """Return who has freed the array of a mapping that still exists; None if nobody has, or if it is reported."""
         mapping = self._live.get(entry)
         return None if mapping is None or mapping.is_told else mapping.freed
 
@@ -246,10 +246,11 @@ class Mappings:
         return not flags.counted and others > (directive in mapping.begun_by)
 
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
-        """Note a directive that takes a reference to a mapping, or that needs it without being ordered behind a map.
+        """Note a directive that takes a reference to a mapping, or needs one without being ordered behind a map.
 
         A pointer that is in no clause is looked up with size 0, which maps nothing if nothing is mapped there.
-        may_be_absent: so it is in another order, though a map came before that has ended by then.
+        may_be_absent: in another order of the program nothing would be mapped there, since the map that made it has
+        ended.
         """
         entry, strand = event.entry, directive.strand
         mapping = None if entry is None else self._live.get(entry)
@@ -299,7 +300,7 @@ class Mappings:
             mapping.brought.append(mapping.references[0])
 
     def updated(self, directive: Directive, entry: Entry, story: Story, device: int) -> None:
-        """Report a `target update` that is not ordered behind the map it needs: it does nothing if it comes first."""
+        """Report a `target update` that is not ordered behind the map it needs: if it came first, it did nothing."""
         mapping, strand = self._live.get(entry), directive.strand
         if mapping is None or mapping.is_filled or entry.total == INFINITE:
             return
@@ -487,7 +488,7 @@ class RecordedFaults:
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
     def strayed(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None) -> None:
-        """Keep an access outside of the memory that a recorded kernel may use, until its directive has mapped its data.
+        """Keep an access outside a recorded kernel's memory, until the kernel's directive has mapped its data.
 
         mapping: the entry that maps the accessed host address now, and who mapped it.
         """
@@ -605,7 +606,7 @@ def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
 
 @attrs.define(eq=False)
 class Tasks:
-    """The deferred tasks of a program, by the identifier that the event `TaskMade` gives them."""
+    """The deferred tasks of a program, by the object that names each in the event `TaskMade`; finds unawaited ones."""
 
     strands: Strands
     mistakes: Mistakes

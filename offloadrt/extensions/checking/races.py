@@ -84,13 +84,16 @@ class Races:
         return cells is not None and cells.holds(begin, end)
 
     def mapped_use(self, access: Access, shift: int) -> None:
-        """Compare a use of mapped data with uses in earlier mappings; `shift` turns device into host addresses."""
+        """Compare a use of mapped data with uses in earlier mappings.
+
+        shift: what must be added to a device address to get the host's.
+        """
         for cell in self._cells(_LIST_ITEMS - access.memory).cut(access.begin + shift, access.end + shift):
             for other in (*cell.writes.values(), *(cell.reads.values() if access.writes else ())):
                 self._compare(other, access)
 
     def is_overwritten(self, access: Access) -> bool:
-        """Tell whether an ordered write of some of the bytes came before an access, or may have and was dropped."""
+        """Tell whether a write of some of the bytes came before an access in order, or may have and was dropped."""
         cells = self._cells(access.memory).cut(access.begin, access.end)
         return any(cell.most > _MANY or any(map(access.follows, cell.writes.values())) for cell in cells)
 
@@ -299,7 +302,10 @@ class LostUpdates:
         self._found.add("missing unmap", f"{name}, by the runtime", (mapped,), advice, name)
 
     def died(self, message: str, mapped: Story, story: Story) -> None:
-        """Note the end of a program whose last directive found a mapping that LLVM has kept; mapped: who made that."""
+        """Note that a program died at a directive that found a mapping that only LLVM had kept.
+
+        mapped: who made that mapping.
+        """
         self.has_died = True
         advice = (
             "The directive finds what LLVM has kept of a mapping that the program has ended: LLVM counts some items of "

@@ -128,7 +128,7 @@ class EndedChains:
         other._chains = []
 
     def known_to(self, clock: Clock) -> int | None:
-        """Remove a chain whose end is known to the clock, and return its number; None if there is none."""
+        """Remove a chain whose end has happened by the clock, and return its number; None if there is none."""
         for place, (chain, epoch) in enumerate(islice(self._chains, _TRIED)):
             if clock[chain] >= epoch:
                 self._chains[place] = self._chains[-1]
@@ -299,7 +299,7 @@ class Strands:
         return bool(self._queues)
 
     def entered(self, queue: WorkQueue) -> Strand:
-        """Return the strand of a queue to which the running strand adds work, ordered behind its earlier work."""
+        """Return the strand of a queue to which the running strand adds work, ordered after what that one did."""
         strand = self._queues.get(queue)
         if strand is None:
             strand = self._queues[queue] = self._new(queue.name, Clock())

@@ -52,9 +52,9 @@ class _DeviceCell(Cell):
 
 @attrs.define(eq=False)
 class Versions:
-    """Follows which copies of each byte are the newest, to find stale data;
+    """Follows which copies of each byte are the newest, to find stale data.
 
-    `entry` is a device range's mapping, if any.
+    entry: the mapping of a range of device memory, if it has one.
     """
 
     mistakes: Mistakes
@@ -122,7 +122,7 @@ class Versions:
     # copies
 
     def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
-        """Copy to a device, which may undo on purpose what a kernel wrote there, or in a mapping that has ended."""
+        """Note a copy to a device. It may undo on purpose what a kernel wrote there, or in a mapping that has ended."""
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)
         for cell in self._host.cut(host_begin, host_begin + nbytes):

@@ -41,7 +41,10 @@ class Brought:
 
 @attrs.define(eq=False)
 class DataOperation:
-    """A copy, an allocation or a free; `read` says that its data was used, `left` has bytes not yet overwritten."""
+    """A copy, an allocation or a free of the run, for the search for needless ones.
+
+    `read` says that the data was used; `left` has bytes that nothing has overwritten yet.
+    """
 
     op: str
     story: Story
@@ -170,7 +173,7 @@ class Wastes:
 
     @property
     def unknown(self) -> str:
-        """Return a sentence on copies that could not be judged; empty if there are none."""
+        """Return a sentence on the copies that could not be judged; an empty text if all could."""
         return _UNSEEN.format(count=self._unseen) if self._unseen else ""
 
     # memory comes and goes
@@ -185,7 +188,7 @@ class Wastes:
         self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
     def block_made(self, block: WatchedBlock, array: HostArray | None, host: int, used: bool) -> None:
-        """Note the allocation of a block. used: certainly by kernels, though nothing may tell of it."""
+        """Note the allocation of a block. used: kernels certainly use the block, though no event may say so."""
         where, nbytes = block.allocated.where, block.end - block.begin
         variable = self._variable(array, where) if array is not None else where
         owner = (block.device, variable, nbytes) if block.by_routine or array is not None else None
@@ -217,7 +220,7 @@ class Wastes:
         return known
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
-        """Note that a block is freed, with the contents in it."""
+        """Note that a block is freed, and with it the bytes that it holds."""
         entry, made = block.entry, self._blocks[block]
         made.is_private = entry is None and made.host != 0
         cells, shift = self._place(block.device, entry, block)
@@ -240,7 +243,7 @@ class Wastes:
         self._used(self._host, begin, end, writes is not True, writes is not False, exact and writes is True)
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Note that unwatched code may read a host range at any time from now on."""
+        """Note that code whose accesses are not reported may read a host range at any time from now on."""
         for cell in self._host.cut(begin, end):
             cell.set_read()
         if (begin, end) not in self._shown:
@@ -287,7 +290,7 @@ class Wastes:
     ) -> None:  # fmt: skip
         """Note the transfer of a pointer that the runtime attaches; it is never waste.
 
-        A pointer of the same name as the pointee is a part of its descriptor.
+        A pointer of the same name as the pointee is a part of the pointee's descriptor.
         """
         if block is not None and pointee is not None and block is not pointee and block.name == pointee.name:
             self._blocks[block].describes = self._blocks.get(pointee)
@@ -298,7 +301,7 @@ class Wastes:
         self, copy: DataOperation, entry: Entry | None, block: WatchedBlock | None, brought: Brought | None,
         host_known: bool,
     ) -> None:  # fmt: skip
-        """Note a copy between the host and a device, and judge it.
+        """Note a copy between the host and a device, and judge whether it was needless.
 
         copy.host: 0 if the host side is no array. host_known: every access of the host to this range is reported.
         """

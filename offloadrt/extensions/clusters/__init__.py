@@ -13,14 +13,14 @@ from offloadrt.study.errors import UserError
 
 @contextlib.contextmanager
 def dask(jobs: int) -> Iterator[Executor]:
-    """Return a context manager with the executor of a Dask cluster of `jobs` workers. Raises UserError without Dask."""
+    """Yield the executor of a Dask cluster of `jobs` workers, for the body of ``with``. UserError without Dask."""
     with _cluster(jobs) as client:
         yield cast(Executor, client.get_executor())
 
 
 @contextlib.contextmanager
 def mpi(jobs: int) -> Iterator[Executor]:
-    """Return a context manager with the executor of the ranks that MPI started.
+    """Yield the executor of the ranks that MPI started, for the body of ``with``.
 
     Raises UserError on ranks other than 0, and without mpi4py.
     """

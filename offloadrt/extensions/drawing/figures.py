@@ -307,8 +307,9 @@ def chosen(
 ) -> Figure | None:  # fmt: skip
     """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
-    x, y, series, log: the user's choices; None (or none) leaves them open. Raises UserError for a `y` that is no figure
-    of the results.
+    x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. Raises UserError for a `y` that
+    is
+    no figure of the results.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])
@@ -528,7 +529,10 @@ def time_figure(result: Result) -> Any:
 
 
 def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
-    """Return the interval of base / own over all draws of uncertain values that both have; None if there are none."""
+    """Return the interval of base / own over the draws that both have; None if there are none.
+
+    A draw is a run with a random sample of the uncertain values.
+    """
     one, other = base.intervals.get(name), own.intervals.get(name)
     if one is None or other is None or not all(other.values) or not other.nominal:
         return None

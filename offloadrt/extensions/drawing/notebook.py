@@ -30,14 +30,14 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def html_page(title: str, remark: str, *tables: str) -> str:
-    """Return the HTML of one object: a title, a remark in small print, and tables."""
+    """Return the HTML for one object: a title, a remark in small print, and tables."""
     small = f"<p><small>{html.escape(remark)}</small></p>" if remark else ""
     return f"<div><p><b>{html.escape(title)}</b></p>{small}{''.join(tables)}</div>"
 
 
 @singledispatch
 def html_of(shown: object) -> str:
-    """Return the HTML by which a notebook shows a result, a comparison or a sweep."""
+    """Return the HTML that shows a result, a comparison or a sweep in a notebook."""
     raise TypeError(f"{type(shown).__name__} has no form for notebooks")
 
 

@@ -217,7 +217,10 @@ def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -
 
 
 def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
-    """Tell whether the y axis is logarithmic: if `figure.log`, for lines and for ratios that `WIDE_RATIOS` part."""
+    """Tell whether the y axis is logarithmic: `figure.log` is set, and the ratios differ by `WIDE_RATIOS` at least.
+
+    Lines need `figure.log` only. heights: the values to draw.
+    """
     if not figure.log or min(heights) <= 0:
         return False
     return max(heights) / min(heights) > WIDE_RATIOS if figure.baseline else not figure.bars

@@ -98,7 +98,7 @@ def _scale(point: PublishedPoint, claim: Claim, y: str) -> float:
 def marks_of(
     figure: Figure, panel: Cell, series: Sequence[Series], given: Sequence[Mapping[str, Any]], unit: float
 ) -> list[Mark]:
-    """Return the marks of all published points that are about runs of a panel.
+    """Return the marks of all published points that belong to runs of a panel.
 
     given: the parameters of all runs of the figure. unit: the factor from seconds to the figure's unit, by which the
     times of the runs were multiplied, too. Raises UserError for a claim that cannot be drawn.

@@ -31,7 +31,8 @@ Arguments = Mapping[str, int | str]
 class Annotation(NamedTuple):
     """Something that a picture of a run shows besides its events: waits for other threads, arguments of calls.
 
-    It has the number of events before it, so that annotations and events can be merged into one order, while the trace
+    position: the number of events before it, so that annotations and events can be merged into one order, while the
+    trace
     hash and all counts contain the events only.
     """
 
@@ -133,7 +134,7 @@ class CausalLog:
             self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
-        """Remember the actor that ended last: its parent may wait for it in Trio (`joined`)."""
+        """Remember the actor that ended last, because its parent may wait for that in Trio (`joined`)."""
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
@@ -158,7 +159,7 @@ class CausalLog:
         return self._doing.get(actor.index, ())
 
     def task_made(self, actor: Actor, name: str) -> int:
-        """Record that a thread creates a deferred task; return the number of the task's arrow, for `task_run`."""
+        """Record that a thread creates a deferred task; return the number of the task, for `task_run`."""
         self._tasks += 1
         self._annotate(actor, "made", name, self._tasks)
         return self._tasks
@@ -176,7 +177,7 @@ class CausalLog:
         self.annotations.append(Annotation(self.position(), now_ps, actor.index, what, name, other, arguments))
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Record that a kernel has reached the compute units."""
+        """Record that a kernel (`kernel` is its number) has reached the compute units."""
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
         self.launches[kernel] = launch
 

@@ -10,14 +10,17 @@ from functools import cache
 
 @cache
 def places() -> Mapping[str, tuple[str, ...]]:
-    """Return, for each name of entries, the parts of the critical path where its cost shows, or waiting for a turn."""
+    """Return, for each name of profile entries, the parts of the critical path in which its cost shows.
+
+    `charged_in.toml` declares them; a part may also be the wait for a turn.
+    """
     text = (importlib.resources.files(__package__) / "charged_in.toml").read_text(encoding="utf-8")
     return {name: tuple(of_name) for name, of_name in tomllib.loads(text).items()}
 
 
 @cache
 def charged_in(key: str) -> tuple[str, ...] | None:
-    """Return the parts of the critical path where an entry's cost shows; None if nothing declares them."""
+    """Return the parts of the critical path in which an entry's cost shows; None if `charged_in.toml` has none."""
     if key in places():
         return places()[key]
     beginnings = [name for name in places() if name.endswith("*") and key.startswith(name[:-1])]

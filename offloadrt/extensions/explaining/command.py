@@ -116,7 +116,10 @@ def why(
 
 
 def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
-    """Yield the lines and tables of a page, as `why` prints them; `draws` is the requested number of draws."""
+    """Yield the lines and tables of a page, as `why` prints them; `draws` is the requested number of draws.
+
+    A draw is a run with a random sample of the uncertain costs.
+    """
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of

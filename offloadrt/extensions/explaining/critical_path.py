@@ -52,7 +52,7 @@ class ApiCall:
 class Doing(NamedTuple):
     """Says what an actor does between two of its events.
 
-    A tuple, because a run has hundreds of thousands of them.
+    It is a tuple, because a run has hundreds of thousands of them.
     """
 
     directive: int = NOTHING
@@ -87,7 +87,7 @@ class KernelRun:
 
 @attrs.define(eq=False)
 class ActorSteps:
-    """The activities of one actor over time, as three lists of equal length, in order of time."""
+    """What one actor did when, as three lists of equal length in order of time (picoseconds)."""
 
     rows: list[int] = attrs.field(factory=list)
     """Number of the event with which `doing` begins."""
@@ -138,13 +138,13 @@ class History:
     """By device: when each time slice began and the number of its process; -1 at the begin of a context switch."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
-        """Return the number of the last resumption of an actor before number `before`; None if there is none."""
+        """Return the number of an actor's last resumption before number `before`; None if there is none."""
         numbers = self.taken.get(actor, ())
         last = bisect.bisect_left(numbers, before) - 1
         return numbers[last] if last >= 0 else None
 
     def resumptions_until(self, time_ps: int) -> int:
-        """Return how many resumptions took place up to a time, that instant included."""
+        """Return how many resumptions took place up to a time in picoseconds, that instant included."""
         return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
@@ -154,7 +154,7 @@ class History:
                 yield number
 
     def is_program(self, actor: int) -> bool:
-        """Tell whether an actor is a thread of the program, rather than a part of the machine or the driver."""
+        """Tell whether an actor is a thread of the program, and not a part of the machine or the driver."""
         name = self.names.get(actor, "")
         return name == "main" or bool(_PROGRAM.match(name))
 
@@ -364,7 +364,7 @@ class _Turn:
 
 
 def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> list[PathPart]:
-    """Return the critical path from `begin_ps` to `end_ps`, when it ends with `actor`; the parts are in order of time.
+    """Return the critical path from `begin_ps` to `end_ps`, if it ends with `actor`; parts in order of time.
 
     The parts add up to `end_ps - begin_ps`.
     """

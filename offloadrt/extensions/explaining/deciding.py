@@ -59,8 +59,8 @@ class EntryEffect:
 class MovedRuns:
     """Repeats some runs with entries moved to both ends of their ranges, until a deadline.
 
-    nominal: the results of the runs as they stand. deadline: a reading of `clock_of(jobs)`. most: how many more runs
-    may be made; None for any number.
+    nominal: the results of the unchanged runs. deadline: a reading of `clock_of(jobs)`, in seconds. most: how many more
+    runs may be made; None for any number.
     """
 
     points: Sequence[Point]
@@ -72,7 +72,7 @@ class MovedRuns:
     most: int | None = None
 
     def entries(self) -> list[str]:
-        """Return the names of the uncertain entries that the runs leave free, each once."""
+        """Return the names of the uncertain entries that the runs' options do not fix, each once."""
         return [
             *dict.fromkeys(
                 key for point in self.points for key in uncertain(spec_of(point)) if is_free(key, point.options)
@@ -128,7 +128,7 @@ def idle_entries(
     """Return the entries that change no run at either end of their ranges, as far as `budget_s` seconds suffice.
 
     The entries that are charged for nothing that the runs did are first moved together. If a set of entries changes a
-    run, each half of it is tried.
+    run, each half of the set is tried.
     """
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)
     places = [_places(result) for result in nominal]
@@ -205,7 +205,7 @@ def screen(
 
     Entries are grouped by the part of their names before the first dot. If a group moved together to either end leaves
     every run as it is, its members are not moved one by one. likely: a number for each entry, the largest are tried
-    first; for example their correlations over draws. idle: entries that are known to change nothing.
+    first; for example their correlations over random samples. idle: entries that are known to change nothing.
     """
     known = likely or {}
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced, most)
@@ -234,7 +234,7 @@ def screen(
 def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
     """Return for each entry the correlation of its position in its range with a figure; 0 if one of them is constant.
 
-    places: for each draw, the position of every entry. figures: the figure in each draw.
+    places: for each draw (random sample), the position of every entry. figures: the figure in each draw.
     """
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:
@@ -264,8 +264,11 @@ def decided(
 ) -> Ranking:
     """Return the ranking with the two entries whose uncertainty decides between its nearest neighbours.
 
-    pair: the indices of the neighbours among the points, the one that ranks first before the other. budget_s: real time
-    for the runs, in seconds; without a limit, `_SEARCH` limits their number.
+    drawn: the runs with random samples of the uncertain values. pair: the indices of the neighbours among the points,
+    the
+    one that ranks first before the other. budget_s: real time for the runs, in seconds; without a limit, `_SEARCH`
+    limits
+    their number.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -294,7 +297,10 @@ def decided(
 
 
 def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns) -> list[str]:
-    """Say which steps between swept values are faster in some draws and slower in others, the most frequent first."""
+    """Say which steps between swept values are faster in some draws and slower in others, the most frequent first.
+
+    A draw is a run with a random sample of the uncertain costs.
+    """
     places = [point.axis_values for point in points]
     numbers = {tuple(place.values()): number for number, place in enumerate(places)}
     axes = {name: [*dict.fromkeys(place[name] for place in places)] for name in (places[0] if drawn.matters else ())}
@@ -350,9 +356,11 @@ def _named(point: Point, points: Sequence[Point]) -> str:
 
 
 def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = False) -> Decider:
-    """Describe an entry that decides: its range and source today, and the command that measures it.
+    """Describe an uncertain entry that decides: its range and source today, and the command that measures it.
 
-    factor: by how much the time, or the ratio of two times, moves over its range. turns: whether it turns the order.
+    factor: by how much the time, or the ratio of two times, changes over the entry's range. turns: whether it reverses
+    the
+    order of two variants.
     """
     specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
     known = specs[0].entries[entry]

@@ -46,16 +46,19 @@ class Canvas(Protocol):
         """Make a new track for one lane of a resource, and return the track's number."""
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a new track for a number over time, and return the track's number; unit: "bytes" or "count"."""
+        """Make a new track for a number over time, and return the track's number. unit: "bytes" or "count"."""
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """Begin a slice. Arrows join the slices on all tracks that have a flow's number in common, in order of time."""
+        """Begin a slice (a bar over time).
+
+        Slices that have a number of `flows` in common are joined by arrows, in time.
+        """
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track; notes: details that are known only at its end."""
+        """End the slice that began last on the track. notes: details that are known only at its end."""
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Mark something that takes no time; flows: numbers of arrows, as for `begin`."""
+        """Mark something that takes no time. flows: numbers of arrows, as for `begin`."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Give a counter a new value."""
@@ -142,7 +145,7 @@ class _Lane:
 
 @attrs.define
 class Lanes:
-    """Draws resources such as locks and engines; each gets as many tracks (lanes) as it has slices at the same time."""
+    """Draws resources such as locks and engines; each gets as many tracks (lanes) as it has slices at one time."""
 
     canvas: Canvas
     _lanes: dict[tuple[str, str], list[_Lane]] = attrs.field(factory=dict)
@@ -169,7 +172,7 @@ class Lanes:
         self.canvas.begin(lane.track, time_ps, name, flows, notes or {})
 
     def end(self, time_ps: int, what: tuple[object, ...]) -> bool:
-        """End the oldest open slice with the key `what`; return False, and do nothing, if there is none."""
+        """End the oldest open slice with the key `what`; return False, and do nothing, if none is open."""
         lanes = self._open.get(what)
         if not lanes:
             return False
@@ -181,7 +184,7 @@ class Lanes:
         return True
 
     def finish(self, time_ps: int) -> None:
-        """End all open slices."""
+        """End all open slices of resources."""
         for what in list(self._open):
             while what in self._open:
                 self.end(time_ps, what)
@@ -189,7 +192,7 @@ class Lanes:
 
 @attrs.define
 class CounterTracks:
-    """Draws numbers over time, each on a track of its own."""
+    """Draws numbers over time, each on a separate track."""
 
     canvas: Canvas
     _tracks: dict[tuple[str, str], int] = attrs.field(factory=dict)
@@ -212,7 +215,7 @@ MOST_NAMES = 16
 
 
 class CallNotes:
-    """Collects the notes of calls and directives (bytes, addresses, arrays, kernels) from a trace's events in order."""
+    """Collects details of calls and directives (bytes, addresses, arrays, kernels) from a trace's events in order."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, AddressMap[tuple[int, str]]] = {}
@@ -262,7 +265,7 @@ class CallNotes:
                 call["array"] = array
 
     def of_call(self, actor: int) -> dict[str, int | str]:
-        """Return and forget the notes of the call that a thread ends; the address is text in hexadecimal."""
+        """Return and forget the details of the call that a thread ends; the address is text in hexadecimal."""
         notes = self._calls.pop(actor, {})
         if "address" in notes:
             notes["address"] = f"{notes['address']:#x}"
@@ -330,7 +333,7 @@ class AnnotationTracks:
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:
-        """Return the arrow into the directive that a thread begins: one number if it is a deferred task, else none."""
+        """Return the numbers of arrows into the directive that a thread begins: one for a deferred task, else none."""
         task = self._tasks.pop(actor, None)
         return () if task is None else (task,)
 

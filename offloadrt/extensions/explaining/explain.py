@@ -164,9 +164,10 @@ def explain(
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    draws: for how many draws of all uncertain entries it is checked whether the sentence holds; None: 16 if there is a
-    budget. sobol: base samples for the Sobol indices of the limiting resource's share; they get a third of the budget.
-    With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time.
+    draws: with how many random samples of all uncertain entries it is checked whether the sentence holds; None: 16 if
+    there is a budget. sobol: base samples for the Sobol indices of the limiting resource's share; they get a third of
+    the
+    budget. With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time.
     watched: called with the run that is explained, once it has ended.
 
     Raises what `execute` raises; `Interrupted` for Ctrl-C after the run itself has ended.
@@ -223,7 +224,7 @@ def check_sobol(samples: int) -> None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed after the explained run had ended; `page` has the results so far."""
+    """Raised for Ctrl-C after the explained run has ended; `page` has the results so far."""
 
     def __init__(self, page: Page) -> None:
         super().__init__("interrupted")
@@ -237,7 +238,7 @@ _PART = 0.25
 
 
 def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
-    """Check the sentence against the what-ifs: making the named resource cheaper must make the run faster.
+    """Check the sentence against the tried changes: making the named resource cheaper must make the run faster.
 
     If it does not, and another resource of the path does, return a sentence that names the other one and says why. A
     resource that no change makes cheaper, such as the program's own work, stays named by its share of the path; so

@@ -52,7 +52,7 @@ class ArraySpec(msgspec.Struct, frozen=True):
 
 
 class MapItemSpec(msgspec.Struct, frozen=True):
-    """A list item of a map or motion clause.
+    """A list item of a map or motion clause of a recorded program.
 
     whole: whether it is written as the array's bare name, without a section. stride, count: for a strided update.
     """
@@ -78,7 +78,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, order=True):
-    """An entry of the present table; the reference counts are text, as LLVM prints them."""
+    """An entry of the present table as LLVM prints it; the reference counts are text."""
 
     arr: str
     off: int
@@ -88,14 +88,14 @@ class Row(msgspec.Struct, frozen=True, order=True):
 
 
 class LoweredCall(msgspec.Struct, frozen=True):
-    """A call of the runtime in the code that clang generated."""
+    """A call of the runtime in the code that clang generated, with the map items that it passes."""
 
     fn: str
     maps: list[dict[str, Any]]
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """Records what LLVM's runtime did in a step; `host` and `device` hold the changed values of each array after it."""
+    """What LLVM's runtime did in a step; `host` and `device` hold each array's values that changed in it."""
 
     ops: list[dict[str, Any]]
     present: dict[str, list[list[int]]] = {}
@@ -108,74 +108,74 @@ class Truth(msgspec.Struct, frozen=True):
 
 
 class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
-    """A step of the program, with what LLVM's runtime did in it."""
+    """A step of a recorded program, with what LLVM's runtime did in it."""
 
     truth: Truth
     nowait: bool = False
 
 
 class HostStep(StepSpec, frozen=True, tag="host"):
-    """A step in which the host runs code of its own."""
+    """A step of a recorded program in which the host changes arrays."""
 
     body: list[Statement]
 
 
 class MapStep(StepSpec, frozen=True):
-    """Base of the steps that have list items of map or motion clauses."""
+    """Base of the recorded steps that have list items of map or motion clauses."""
 
     maps: list[MapItemSpec]
 
 
 class EnterStep(MapStep, frozen=True, tag="enter"):
-    """A `target enter data` directive."""
+    """A step of a recorded program: a `target enter data` directive."""
 
 
 class ExitStep(MapStep, frozen=True, tag="exit"):
-    """A `target exit data` directive."""
+    """A step of a recorded program: a `target exit data` directive."""
 
 
 class UpdateStep(MapStep, frozen=True, tag="update"):
-    """A `target update` directive."""
+    """A step of a recorded program: a `target update` directive."""
 
 
 class DataBeginStep(MapStep, frozen=True, tag="data_begin"):
-    """The begin of a `target data` region."""
+    """A step of a recorded program: the begin of a `target data` region."""
 
 
 class DataEndStep(StepSpec, frozen=True, tag="data_end"):
-    """The end of the `target data` region that began in step number `begin`."""
+    """A step of a recorded program: the end of the `target data` region that began in step number `begin`."""
 
     begin: int
 
 
 class TargetStep(MapStep, frozen=True, tag="target"):
-    """A target region, run once."""
+    """A step of a recorded program: a target region, which runs once."""
 
     body: list[Statement]
 
 
 class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
-    """A target region on a block of device memory; `h` is the name of the block that omp_target_alloc returned."""
+    """A recorded target region on a block of device memory; `h` names the block that omp_target_alloc returned."""
 
     h: str
     body: list[Statement]
 
 
 class AllocStep(StepSpec, frozen=True, tag="alloc"):
-    """A call of omp_target_alloc."""
+    """A step of a recorded program: a call of omp_target_alloc; `h` is the name that the block gets."""
 
     h: str
     bytes: int
 
 
 class FreeStep(StepSpec, frozen=True, tag="free"):
-    """A call of omp_target_free."""
+    """A step of a recorded program: a call of omp_target_free for the block with the name `h`."""
 
     h: str
 
 
 class AssociateStep(StepSpec, frozen=True, tag="assoc"):
-    """A call of omp_target_associate_ptr; `hoff` is the offset in the block in bytes."""
+    """A recorded call of omp_target_associate_ptr; `hoff` is the offset in the device block in bytes."""
 
     arr: str
     h: str
@@ -185,14 +185,14 @@ class AssociateStep(StepSpec, frozen=True, tag="assoc"):
 
 
 class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
-    """A call of omp_target_disassociate_ptr."""
+    """A step of a recorded program: a call of omp_target_disassociate_ptr."""
 
     arr: str
     off: int
 
 
 class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
-    """A call of omp_target_memcpy between an array and a block."""
+    """A recorded call of omp_target_memcpy between an array and the device block `h`; offsets are in bytes."""
 
     h: str
     arr: str
@@ -219,7 +219,7 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
 
 
 class RecordedProgram(msgspec.Struct, frozen=True):
-    """A sequential program on one device; the recorder filled new device blocks with the byte `device_fill`."""
+    """A sequential program on one device, as recorded; the recorder filled new device blocks with `device_fill`."""
 
     name: str
     mode: Literal["copy", "usm"]
@@ -354,7 +354,7 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 
 
 class Replay:
-    """One case while it is replayed and compared."""
+    """Replays one recorded program (case) and compares each step with the record."""
 
     def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case
@@ -625,7 +625,7 @@ class ConformanceReport:
 
 
 class ConformanceFileError(ValueError):
-    """A file cannot be read as conformance cases; the message names the file, the line and the error."""
+    """Raised for a file that cannot be read as conformance cases; says the file, the line and the error."""
 
 
 def read_cases(path: Path) -> Iterator[RecordedProgram]:
@@ -648,7 +648,7 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
 
 
 def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
-    """Replay every case of the files, and return the report. Raises ConformanceFileError."""
+    """Replay every case of the files, and return the report. Raises ConformanceFileError for a bad file."""
     cases = 0
     first: list[ReplayDifference] = []
     for path in paths:
@@ -665,8 +665,8 @@ def replay_case(
 ) -> list[ReplayDifference]:
     """Replay one case; return all differences in order, none if the emulator does what was recorded.
 
-    `machine` replaces the one of `MACHINES` for the case's mode. With `lowering`, the lowered items (order, addresses,
-    sizes, map types) are compared with clang's as well.
+    `gear` is the emulator's engine. `machine` replaces the one of `MACHINES` for the case's mode. With `lowering`, the
+    lowered items (order, addresses, sizes, map types) are compared with clang's as well.
     """
     sim = Simulation(gear=gear)
     replay = Replay(case, sim, machine or MACHINES[case.mode], lowering)

@@ -28,7 +28,10 @@ INPUT_KIND = "unit_cost"
 
 @attrs.frozen
 class PredictedValue:
-    """A measured value with its predictions, all in `unit`; 80 % of the drawn predictions lie from `low` to `high`."""
+    """A measured value with its predictions, all in `unit`; 80 % of the predictions lie from `low` to `high`.
+
+    Those are the predictions with random samples of the uncertain costs (draws).
+    """
 
     name: str
     unit: str
@@ -54,7 +57,7 @@ class PredictedValue:
 
     @property
     def error(self) -> float | None:
-        """Return |ln(emulated / reported)|; infinite if the signs differ or only one is 0, None if one is missing."""
+        """Return |ln(emulated / reported)|: infinite if the signs differ or only one is 0, None if one is missing."""
         return self._error_of(self.emulated)
 
     @property
@@ -78,7 +81,7 @@ class PredictedValue:
 
 @attrs.frozen
 class PredictedEntry:
-    """One entry of the file of measurements, with its values."""
+    """One entry of the file of measurements: its values with their predictions."""
 
     id: str
     kind: str
@@ -95,7 +98,7 @@ class PredictedEntry:
     """By value: why its measurement lies outside the interval of the draws; `*` stands for all other values."""
 
     def why_missed(self, name: str) -> str:
-        """Return why a value's measurement lies outside its interval; empty if unknown."""
+        """Return why a value's measurement lies outside its interval; an empty text if that is unknown."""
         return self.missed.get(name, self.missed.get("*", ""))
 
     @property
@@ -127,7 +130,10 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 @attrs.frozen
 class KindAccuracy:
-    """Says how far off the predictions of a kind or machine are: today's, the first, and those without its data."""
+    """How far off the predictions of a kind or machine are: today's, the first, and those without its data.
+
+    Without its data: with nothing that was measured on that machine.
+    """
 
     kind: str
     """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
@@ -157,7 +163,7 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 @attrs.frozen
 class ModelError:
-    """Says how far one kind's predictions are off on all machines but one, as factors that are expected on that one."""
+    """How far one kind's predictions are off on all machines but one, as factors to expect on that one."""
 
     kind: str
     without: str
@@ -178,7 +184,10 @@ class ModelError:
 
 @attrs.frozen
 class KindCoverage:
-    """Counts how many measured values of one kind lie in the intervals that drawing the uncertain entries gives."""
+    """Counts how many measured values of one kind lie in the intervals of their predictions.
+
+    An interval comes from random samples of the uncertain entries.
+    """
 
     kind: str
     values: int
@@ -199,7 +208,7 @@ class KindCoverage:
 
     @classmethod
     def of(cls, kind: str, values: Sequence[tuple[PredictedValue, ModelError | None]]) -> KindCoverage:
-        """Count values of one kind, each with its interval and the error on other machines; at least one value."""
+        """Count the values of one kind, each with its interval and the error on other machines; at least one value."""
         judged = [(value, error.most) for value, error in values if error is not None]
         return cls(
             kind, len(values), sum(lies_in(value) for value, _ in values),
@@ -243,7 +252,7 @@ class IndependentRecord:
 
 @attrs.frozen
 class IndependentReport:
-    """The predictions for all entries of a file, in the file's order."""
+    """The predictions for all entries of a file of measurements, in the file's order."""
 
     file: str
     entries: Sequence[PredictedEntry]
@@ -256,7 +265,7 @@ class IndependentReport:
     """By entry: why it was left out of the draws."""
 
     def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:
-        """Return all values with a prediction and a reported number, but none of `INPUT_KIND`, with their entries."""
+        """Return all values with a prediction and a reported number, with their entries, but none of `INPUT_KIND`."""
         return [
             (entry, value)
             for entry in self.entries
@@ -266,7 +275,10 @@ class IndependentReport:
         ]
 
     def model_errors(self) -> list[ModelError]:
-        """Return, for each kind and machine, how far that kind is off on all other machines, if any have it."""
+        """Return, for each kind and machine, how far predictions of that kind are off on all other machines.
+
+        Kinds that no other machine has are left out.
+        """
         counted, found = self.counted(), []
         for kind, machine in sorted({(entry.kind, entry.machine) for entry, _ in counted}):
             of = [value for entry, value in counted if entry.kind == kind and entry.machine != machine]
@@ -289,7 +301,7 @@ class IndependentReport:
         return [KindCoverage.of(name, found[name]) for name in order]
 
     def accuracies(self) -> list[KindAccuracy]:
-        """Return the accuracy of each kind that is counted, of each machine and each weakness, and of all as `all`."""
+        """Return the accuracy of each kind that counts, of each machine and each weakness, and of all as `all`."""
         found: dict[str, list[PredictedValue]] = {}
         for entry in self.entries:
             counted = [value for value in entry.values if value.error is not None] if entry.kind != INPUT_KIND else []
@@ -330,7 +342,7 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
 
 
 def intervals(report: IndependentReport) -> Iterable[RenderableType]:
-    """Yield lines and tables: each drawn value with its interval, and how many values of each kind lie inside."""
+    """Yield lines and tables: each value with its interval over random samples, and how many lie inside, by kind."""
     drawn = [entry for entry in report.entries if any(value.low is not None for value in entry.values)]
     yield f"[bold]{escape(report.file)}[/]: {len(drawn)} entries with intervals, {report.runs} runs"
     yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
@@ -387,7 +399,10 @@ def _missed(report: IndependentReport) -> Iterable[str]:
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:
-    """Yield the entries that replace what was measured on a machine if it is left out. Raises ProfileError."""
+    """Yield the profile entries that replace what was measured on a machine if that is left out.
+
+    Raises ProfileError.
+    """
     spec, without = profiles.load(machine), left_out(machine)
     yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {len(without.entries)} entries from other machines"
     table = table_of("  ", "entry", "measured", "left out", "because")

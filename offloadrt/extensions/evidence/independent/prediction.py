@@ -80,7 +80,7 @@ class ReportedValue(msgspec.Struct, frozen=True):
 
 
 class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names the figure of a run that predicts a value, and in what its run differs from the entry's run."""
+    """Names the figure of a run that predicts a value, and how that run differs from the entry's run."""
 
     figure: str
     scenario: str | None = None
@@ -109,7 +109,7 @@ class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MeasuredResult(msgspec.Struct, frozen=True):
-    """One entry of the file: a `[[result]]` table."""
+    """One measured result: a `[[result]]` table of the file of measurements."""
 
     id: str
     kind: str
@@ -139,7 +139,7 @@ class MeasuredResult(msgspec.Struct, frozen=True):
 
 
 def read(file: Path) -> list[MeasuredResult]:
-    """Read the entries of a file. Raises UserError that names the file, the entry and the field."""
+    """Read the measured results in a file. Raises UserError that names the file, the entry and the field."""
     try:
         return parse(regular(file).read_text(encoding="utf-8"), str(file))
     except OSError as error:
@@ -149,7 +149,7 @@ def read(file: Path) -> list[MeasuredResult]:
 
 
 def parse(text: str, file: str) -> list[MeasuredResult]:
-    """Read the entries in the text of a file. `file` is its name, for errors. Raises UserError."""
+    """Read the measured results in the text of a file. `file` is the file's name, for errors. Raises UserError."""
     try:
         tables = tomllib.loads(text).get("result")
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -227,7 +227,7 @@ _COUNT = re.compile(r"[A-Za-z_]\w*")
 
 
 class UnitMismatch(ValueError):
-    """A value and the figure that should predict it have different dimensions, or one has no known unit."""
+    """Raised if a value and the figure that should predict it differ in dimension, or one has no known unit."""
 
 
 @functools.cache
@@ -293,7 +293,7 @@ DRAWS = 8
 class PlannedValue:
     """The run and the figure by which one value will be predicted.
 
-    With a `reason` the value is not predicted; another value may need its run even so, as the value it is compared to.
+    With a `reason` the value is not predicted; another value may need the run even so, if it is compared to this one.
     """
 
     value: ReportedValue
@@ -326,7 +326,7 @@ NO_RUN = "it names no run: a table [result.run] has scenario, machine and figure
 
 
 def plan(entry: MeasuredResult, file: str) -> EntryPlan:
-    """Find the runs that predict an entry's values, or the reasons why none does.
+    """Find the runs that predict an entry's values, or the reasons why no run predicts them.
 
     Raises UserError, with file, entry and field, for a run that cannot be made.
     """
@@ -419,10 +419,12 @@ def predict(
 ) -> IndependentReport:
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
-    draws: each run is also made at so many draws in its machine's ranges, the shortest runs first, until `budget_s`
-    seconds are over. Then entries of `INPUT_KIND`, and those with a reason not to be drawn, are left out. keep: a file
-    that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. Raises UserError for
-    an entry whose run cannot be made.
+    draws: each run is also made with so many random samples of the machine's ranges, the shortest runs first, until
+    `budget_s` seconds are over. Then entries of `INPUT_KIND`, and those with a reason for no samples, are left out.
+    keep:
+    a file that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. Raises
+    UserError
+    for an entry whose run cannot be made.
     """
     left = {entry.id: entry.not_drawn for entry in entries if entry.not_drawn and draws}
     counted = [entry for entry in entries if not draws or (entry.kind != INPUT_KIND and entry.id not in left)]

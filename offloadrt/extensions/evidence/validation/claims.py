@@ -27,12 +27,12 @@ _JUDGED_KINDS: Mapping[str, JudgedKind] = {
 
 
 class ClaimRefused(UserError, ValueError):
-    """An entry of a file of claims cannot be read; the message names the file, the claim and the field."""
+    """Raised for an entry of a claims file that cannot be read; says the file, the claim and the field."""
 
 
 @attrs.frozen
 class Claim:
-    """One statement of a paper, and the limits that emulated figures must keep for it to hold."""
+    """One statement of a paper, and the limits that emulated figures must keep if the statement holds."""
 
     id: str
     paper: str
@@ -72,12 +72,12 @@ class Claim:
 
     @property
     def judged_kind(self) -> JudgedKind:
-        """Return the kind of thing that the verdict on the claim is about."""
+        """Return what kind of thing (a number, an order, …) the verdict on the claim judges."""
         return self.judged_as or _JUDGED_KINDS[self.kind]
 
     @property
     def reported(self) -> str:
-        """Return in short what the paper reports: its number with unit and band, else the relation or the quotation."""
+        """Return in short what the paper reports: the number with unit and band, else the relation or the quotation."""
         if self.value is None:
             return self.relation or self.quote
         band = f" ({self.lo:g} or more)" if self.lo is not None and self.hi is None else ""
@@ -87,7 +87,7 @@ class Claim:
 
     @property
     def evaluated(self) -> str:
-        """Return `expression` with all numbers filled in. Raises KeyError for an unknown name."""
+        """Return the claim's `expression` with numbers in place of names. Raises KeyError for an unknown name."""
         return self._filled(self.expression)
 
     @property
@@ -118,7 +118,7 @@ class Claim:
         return not self.is_below(figure) and not self.is_above(figure)
 
     def outside(self, figures: Mapping[Any, float]) -> list[Any]:
-        """Return the keys of the figures that lie outside the limits of the claim."""
+        """Return the keys of those figures that lie outside the limits of the claim."""
         return [place for place, figure in figures.items() if not self.admits(figure)]
 
     @property

@@ -45,7 +45,7 @@ DISCERNIBLE = 1.01
 
 
 def longer(time: float, other: float) -> bool:
-    """Tell whether a time, or another positive number, exceeds the other one by at least 1 % (`DISCERNIBLE`)."""
+    """Tell whether a time, or another positive number, is at least 1 % (`DISCERNIBLE`) more than the other one."""
     return time >= DISCERNIBLE * other
 
 
@@ -61,7 +61,7 @@ def numbers(measured: Mapping[str, Any], *names: str) -> list[float]:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the arithmetic mean, by which the papers average."""
+    """Return the arithmetic mean of at least one number; the papers average by it."""
     terms = list(values)
     return math.fsum(terms) / len(terms)
 
@@ -96,7 +96,7 @@ class Judgement:
 
 @attrs.frozen
 class Reading:
-    """The figures that a judge has measured, to be compared with the limits of its claim."""
+    """The figures that a judge has measured, to be compared with the limits of a claim."""
 
     emulated: str
     """The figures in words."""
@@ -108,7 +108,7 @@ class Reading:
     """What a figure above the limits means; None: the same as `too_low`."""
 
     def judged_by(self, claim: Claim) -> Judgement:
-        """Compare the figures with the limits of a claim."""
+        """Return the verdict on a claim: whether the figures lie within its limits, and if not, why."""
         figures = self.figures if isinstance(self.figures, Mapping) else {"": self.figures}
         outside = claim.outside(figures)
         is_low = self.too_high is None or any(claim.is_below(figures[place]) for place in outside)
@@ -153,7 +153,7 @@ claims can be judged again at each end of every range ("ends")."""
 
 @attrs.frozen
 class Judge:
-    """Judges one claim: a function that asks for runs and returns what it measures in them."""
+    """Judges one claim: a function that asks for runs and returns what it measured in them."""
 
     claim: Claim
     function: Callable[..., Hearing]
@@ -168,7 +168,7 @@ class Judge:
 class InputCheck:
     """Shows a number that a paper reports of its programs beside the emulated one; there is no verdict.
 
-    If the programs were wrong, verdicts would be right only by chance. So the report shows how well they match.
+    If the programs were wrong, verdicts would be right only by chance. So the report shows how well the numbers match.
     """
 
     claim: Claim
@@ -188,7 +188,7 @@ class InputCheck:
 
 @attrs.frozen
 class JudgingGrid(ABC):
-    """The runs for which the judges of a paper's claims may ask: its scenario, on a machine, with options.
+    """The runs that the judges of a paper's claims may ask for: the paper's scenario, on a machine, with options.
 
     Subclasses add the parameters for which the scenario is run.
     """
@@ -208,19 +208,22 @@ class JudgingGrid(ABC):
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
 
     def runs(self, many: Iterable[Mapping[str, Value]]) -> Asking[list[Result]]:
-        """Ask for several runs of the paper's scenario and return their results; to be used with `yield from`."""
+        """Ask for several runs of the paper's scenario and return their results; call it with `yield from`."""
         answers: list[Result] = yield [self.point(parameters) for parameters in many]
         return answers
 
     def facts(self, scenario: Program, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
-        """Ask for recorded runs of a probe, and return the figures they measured; used with `yield from`."""
+        """Ask for recorded runs of a probe (a small program that shows a mechanism), and return its figures.
+
+        Call it with `yield from`.
+        """
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
 
 
 @attrs.define
 class Bench:
-    """Collects the claims of a paper, and the judges that the paper's modules register for them, by id of the claim."""
+    """Collects the claims of a paper, and the judges that the paper's modules register for them, by claim id."""
 
     claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
@@ -229,7 +232,7 @@ class Bench:
 
     @classmethod
     def of(cls, package: str) -> Bench:
-        """Read the claims of a paper's package; return a bench without judges."""
+        """Read the claims of a paper's package; return them without judges, which its modules register."""
         return cls(claims_of(package))
 
     def judge(self, *patterns: str) -> Callable[[Callable[..., Hearing]], Callable[..., Hearing]]:
@@ -290,7 +293,7 @@ class RunFailed(UserError):
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
-    """Run all judges on one grid of runs, and return their judgements by the id of the claim."""
+    """Run all judges on one grid of runs, and return the verdicts by the id of the claim."""
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
@@ -298,7 +301,7 @@ def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answe
 def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
     """Run all judges, each on its grid, in rounds; in a round, each run that some judge asks for is made once.
 
-    Returns the judgements in the order of `cases`.
+    Returns the verdicts in the order of `cases`.
     """
     judgements: dict[int, Judgement] = {}
     open_: dict[int, Asking[Judgement]] = {}
@@ -351,7 +354,7 @@ class Span(Generic[B]):
 
     @property
     def duration(self) -> int:
-        """Return the span's length in picoseconds."""
+        """Return the length of the interval in picoseconds."""
         return self.end - self.begin
 
 
@@ -385,7 +388,7 @@ def _spans(run: Run, begin: type[B], end: type[Event], key: Callable[[Any], obje
 
 
 def overlap(some: Iterable[Span[Any]], others: Sequence[Span[Any]]) -> int:
-    """Return the picoseconds during which a span of `some` and one of `others` overlap, added up over all pairs."""
+    """Return the picoseconds in which an interval of `some` and one of `others` overlap, summed over all pairs."""
     return sum(max(0, min(a.end, b.end) - max(a.begin, b.begin)) for a in some for b in others)
 
 
@@ -403,7 +406,7 @@ So their values change no verdict, and no digest of a report contains them.
 
 
 def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
-    """Tell whether the programs of a paper can use the mechanism whose cost an entry of a machine is."""
+    """Tell whether the programs of a paper can use the mechanism whose cost a profile's entry gives."""
     return entry in uses or not entry.startswith(RARELY_USED)
 
 
@@ -433,7 +436,7 @@ class Paper:
 
 
 def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
-    """Return the points of a paper's sensitivity runs with the options of a grid."""
+    """Return the points of a paper's sensitivity runs (which show what entries matter) with a grid's options."""
     named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
     return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
 
@@ -452,7 +455,7 @@ def paper_named(name: str) -> Paper:
 def draws_of(
     spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
 ) -> list[RunSpec]:
-    """Return the options of `count` runs, whose uncertain entries and inputs are drawn from their ranges.
+    """Return the options of `count` runs, each with a random sample of the uncertain entries and inputs.
 
     Empty if the user has set all uncertain entries. inputs: their ranges, by name.
     """

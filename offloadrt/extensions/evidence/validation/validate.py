@@ -72,7 +72,7 @@ _AT_ONCE = 8
 
 @attrs.frozen
 class DrawnShare:
-    """Says in how many draws of the uncertain values a claim holds, and in how many it could be judged.
+    """In how many draws (random samples of the uncertain values) a claim holds, and in how many it could be judged.
 
     It cannot be judged in a draw in which a run that it needs ends with an error.
     """
@@ -87,7 +87,10 @@ class DrawnShare:
 def shares_of(
     judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
 ) -> dict[str, DrawnShare]:
-    """Judge the claims on `grid` once for each draw of uncertain values; return in how many draws each one holds."""
+    """Judge the claims on `grid` once for each random sample of the uncertain values (`drawn`).
+
+    Return in how many of these each claim holds.
+    """
     if not drawn:
         return {}
     answers = stage("ranges: claims at places drawn in all of them")
@@ -115,7 +118,7 @@ def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> l
 
 
 def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -> list[str]:
-    """Return sentences about what was drawn, and in how many draws the claims hold."""
+    """Return sentences about what was sampled at random, and in how many samples the claims hold."""
     if not drawn:
         return []
     ranges = f"{len(drawn[0].range_end)} entries of the machine and {len(drawn[0].inputs)} inputs of the programs"
@@ -219,10 +222,11 @@ def variants_of(
     inputs: Mapping[str, InputRange] | None = None,
     uses: Collection[str] = (),
 ) -> list[MachineVariant]:
-    """List both ends of every range and input, every other choice, each candidate, and the two corners of all ranges.
+    """List the changes of a machine to try: both ends of every range and input, every other choice, each candidate.
 
-    They are changes to `options`. Entries that the user set there are left as they are, and so are those that say which
-    machine it is (`IDENTITY`). uses: entries of `RARELY_USED` groups that are included even so.
+    The two corners of all ranges come last. They are changes to `options`. Entries that the user set there are left as
+    they are, and so are those that say which machine it is (`IDENTITY`). uses: entries of `RARELY_USED` groups that are
+    included even so.
     """
     options = options or RunSpec()
     entries = {
@@ -270,10 +274,11 @@ def range_effects(
     stage: Callable[[str], Answers],
     drawn: Sequence[RunSpec] = (),
 ) -> RangeEffects:
-    """Judge the claims again on the small `grid`, with each of `variants` that matters, and in each of the draws.
+    """Judge the claims again on the small `grid`, with each of `variants` that matters, and in each random sample.
 
-    judgements: by claim, the verdicts with the unchanged machine. Claims that cannot be judged, and those that get
-    another verdict on `grid` even without a change, are not judged with variants.
+    judgements: by claim, the verdicts with the unchanged machine. drawn: the samples of all uncertain values. Claims
+    that
+    cannot be judged, and those that get another verdict on `grid` even without a change, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))
@@ -510,7 +515,10 @@ class ValidationRecord:
 
 @attrs.frozen
 class ValidationReport:
-    """All claims of a paper of role `predict`, and those of role `calibrate` that have a judge, in its order."""
+    """The verdicts on a paper's claims: all of role `predict`, and those of role `calibrate` that have a judge.
+
+    They are in the paper's order.
+    """
 
     paper: str
     machine: str
@@ -529,7 +537,7 @@ class ValidationReport:
     """A digest of what the verdicts rest on (`digest_of`)."""
 
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
-        """Count the claims by verdict, of one role and one kind or of all.
+        """Count the claims by verdict: those of one role and one kind, or all.
 
         All verdicts "depends on ..." are counted together. A claim that cannot fail is not counted.
         """
@@ -572,15 +580,16 @@ def validate(
 ) -> ValidationReport:  # fmt: skip
     """Judge every claim of `paper`, with the runs on `pool`.
 
-    `quick` makes fewer runs. `ranges` does so, too, and judges again with each entry that matters changed, and at
-    `draws` draws of all ranges together. `file` keeps finished runs: the same validation takes them from there.
+    `quick` makes fewer runs. `ranges` does so, too, and judges again with each entry that matters changed, and with
+    `draws` random samples of all ranges together. `file` keeps finished runs: the same validation takes them from
+    there.
     `machine` is the machine that the claims are about (the default), or a user's file that is based on it. `runtime`
     is by default the one for which the paper's programs were built. `overrides` replaces entries of the machine, which
     `ranges` then leaves as they are.
 
     Raises UserError for a machine that the claims are not about, and for an override that does not fit. Raises
-    RunFailed if a run that a judge asks for fails; in a draw, its claims are just not judged. After KeyboardInterrupt
-    only the claims whose runs were made are judged.
+    RunFailed if a run that a judge asks for fails; with a random sample, its claims are just not judged. After
+    KeyboardInterrupt only the claims whose runs were made are judged.
     """
     bench = paper.bench
     claims = [claim for claim in bench.claims.values() if claim.role == "predict" or claim.id in bench.judges]
