@@ -11,6 +11,7 @@ import attrs
 
 from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.mistakes import Story
+from offloadrt.extensions.checking.recorded import KernelCopied
 from offloadrt.extensions.checking.strands import Clock, Strand
 from offloadrt.runtime.mapping.present_table import Entry
 
@@ -74,6 +75,8 @@ class Directive:
     """Who made the first of them that LLVM alone had kept."""
     repeated: set[tuple[str, int]] = attrs.field(factory=set)
     """The copies (h2d or d2h, host address) of its maps that LLVM makes though OpenMP asks for none."""
+    copied: list[KernelCopied] = attrs.field(factory=list)
+    """What its kernel reads only as it copies whole objects."""
     is_refused: bool = False
     """Whether a mistake that was reported explains why the driver library refuses its copy."""
 

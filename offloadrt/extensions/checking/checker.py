@@ -90,6 +90,8 @@ class Checker:
         self._queued = Queued()
         self._brought: dict[Strand, list[rec.KnownCopy]] = {}
         """By strand: what the recording says of the copies of the directive that the strand is in."""
+        self._copied: dict[Strand, list[rec.KernelCopied]] = {}
+        """By strand: what the kernel that it launches next reads only as it copies whole objects."""
         self._memories = Memories()
         self._descriptors: dict[Strand, dict[int, int]] = {}
         """By strand: the addresses of the descriptors that its directive maps, as flang does, with their bytes."""
@@ -145,6 +147,8 @@ class Checker:
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
             ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
+            rec.BlockNew: lambda event: self._versions.host_new(event.begin, event.begin + event.nbytes),
+            rec.KernelCopied: lambda event: self._copied.setdefault(self._strands.current(), []).append(event),
             rec.KernelRaced: recorded.raced,
             rec.KernelStrayed: lambda event: recorded.strayed(event, self._mappings.at(event.host_address)),
             rec.MapStrayed: recorded.map_strayed,
@@ -373,6 +377,7 @@ class Checker:
     def _host_used(self, event: ev.HostUsed) -> None:
         if event.later:
             self._wastes.host_shown(event.begin, event.begin + event.nbytes)
+            self._versions.host_shown(event.array.address, event.array.address + event.array.nbytes)
             return
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
         self._host_access(event, f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else ""))
@@ -629,6 +634,7 @@ class Checker:
         self._recorded.judge_strays(directive.strand)
         self._distrust(directive)
         directive.kernel, uses = event.kernel, event.uses
+        directive.copied = self._copied.pop(directive.strand, [])
         if directive.strand.is_queue:
             directive.clock = Clock(directive.strand.clock)
         else:
@@ -689,17 +695,20 @@ class Checker:
             if directive.name.startswith(_SPREADING) and self._memories.is_elsewhere(memory, begin):
                 self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
             else:
-                self._judge(access)
+                self._judge(access, directive.copied)
             if use.writes and use.mapped and memory != HOST:
                 self._lost.wrote(directive, access)
 
-    def _judge(self, access: Access) -> None:
-        """Pass an access of a kernel on to the versions: a read is compared, a write makes a new version."""
+    def _judge(self, access: Access, copied: list[rec.KernelCopied]) -> None:
+        """Pass an access of a kernel on to the versions: a read is compared, a write makes a new version.
+
+        copied: what the kernel reads only as it copies whole objects.
+        """
         if access.memory == HOST:
             if access.writes:
                 self._versions.host_written(access)
             else:
-                self._versions.host_read(access, False)
+                self._versions.host_read(access, False, [one for one in copied if one.memory == HOST])
             return
         entry = self._memories.entry_at(access.memory, access.begin)
         if entry is None and access.block is None:
@@ -707,7 +716,7 @@ class Checker:
         elif access.writes:
             self._versions.device_written(access, entry)
         elif not self._lifetimes.is_told(entry):  # otherwise the host's copy belongs to another array
-            self._versions.device_read(access, entry)
+            self._versions.device_read(access, entry, copied)
 
     def _reaches_nothing(self, event: ev.DataCopied) -> bool:
         """Tell whether one side of a copy is a device address where nothing is allocated."""

@@ -73,6 +73,27 @@ class KernelStrayed:
 
 
 @attrs.frozen
+class BlockNew:
+    """The running strand has allocated these bytes of the host, and whatever stores there is reported (`HostUsed`)."""
+
+    begin: int
+    nbytes: int
+
+
+@attrs.frozen
+class KernelCopied:
+    """The kernel that the running strand launches next reads these bytes only as it copies whole objects.
+
+    memory: HOST for the host addresses of mapped arrays; else a device. Some bytes may belong to no member of an
+    object, so that nobody ever writes them.
+    """
+
+    memory: int
+    begin: int
+    end: int
+
+
+@attrs.frozen
 class FreedMapped:
     """The running host thread or task is about to map memory that the program has freed and not allocated again."""
 

@@ -9,18 +9,23 @@ judged when it is used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
 from offloadrt.extensions.checking.mistakes import Mistakes
+from offloadrt.extensions.checking.recorded import KernelCopied
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
 
 NEVER: Final = -1
 """The version of bytes that nothing has written."""
+NEW: Final = -2
+"""The version of bytes of the host that nothing has written since they were allocated, and of their copies. Only a
+kernel that reads them is reported: what the host does with its own memory is no matter of offloading.
+"""
 
 
 @attrs.define(eq=False)
@@ -63,6 +68,7 @@ class Versions:
     _last: int = 0
     _of_devices: set[int] = attrs.field(factory=set)
     """The versions that kernels wrote."""
+    _some_new: bool = False
 
     def _device(self, number: int) -> Intervals[_DeviceCell]:
         cells = self._devices.get(number)
@@ -74,6 +80,18 @@ class Versions:
 
     def array_made(self, begin: int, end: int) -> None:
         self._host.forget(begin, end)
+
+    def host_new(self, begin: int, end: int) -> None:
+        """Note memory of the host that the program has just allocated, and whose writes are all reported."""
+        cell = self._host.replace(begin, end)
+        cell.version = cell.newest = NEW
+        self._some_new = True
+
+    def host_shown(self, begin: int, end: int) -> None:
+        """Note that unknown code may find this memory of the host: it may write what nobody has written yet."""
+        for cell in self._host.cut(begin, end) if self._some_new else ():
+            if cell.newest == NEW:
+                cell.version = cell.newest = 0
 
     def block_made(self, device: int, begin: int, end: int) -> None:
         self._device(device).forget(begin, end)
@@ -94,7 +112,7 @@ class Versions:
     def host_maybe_written(self, begin: int, end: int) -> None:
         """Treat the host's copy as the newest, because unknown code may have written to it."""
         for cell in self._host.cut(begin, end):
-            cell.version = cell.newest
+            cell.version = cell.newest = max(cell.newest, 0)
 
     def device_written(self, access: Access, entry: Entry | None) -> None:
         self._last += 1
@@ -117,7 +135,7 @@ class Versions:
         for cell in self._host.cut(begin + shift, end + shift):
             for mine in self._device(device).cut(cell.begin - shift, cell.end - shift):
                 mine.version = max(cell.newest, 0)
-            cell.version = max(cell.version, cell.newest)
+            cell.version = max(cell.version, cell.newest, 0)
 
     # copies
 
@@ -143,7 +161,9 @@ class Versions:
         for cell in self._device(device).cut(begin, begin + nbytes):
             for mine in self._host.cut(cell.begin + shift, cell.end + shift):
                 mine.version, mine.copied = cell.version, copy
-                if not is_counterpart and cell.version != NEVER:
+                if not is_counterpart and cell.version < 0:
+                    mine.version = NEVER
+                elif not is_counterpart:
                     mine.version = mine.newest = self._last
                     mine.writer, mine.extent = attrs.evolve(copy, memory=HOST, writes=True), None
                 elif cell.version in self._of_devices and mine.writer is not None and mine.writer.memory == HOST:
@@ -161,20 +181,25 @@ class Versions:
 
     # reads
 
-    def host_read(self, access: Access, mapped: bool) -> None:
-        """Report stale or uninitialised data that the host reads. mapped: whether a device has a copy of the data."""
+    def host_read(self, access: Access, mapped: bool, copied: Sequence[KernelCopied] | None = None) -> None:
+        """Report stale or uninitialised data in a read of the host's memory; `mapped` says that a device has a copy.
+
+        copied: for a read by a kernel, what it only copies as parts of whole objects; None: the host reads.
+        """
         stale: list[_HostCell] = []
-        never = 0
+        unset: list[_HostCell] = []
         for cell in self._host.cut(access.begin, access.end):
-            if cell.version == NEVER:
-                never += cell.end - cell.begin
-            elif cell.version < cell.newest and _surely_later(access, cell, cell.extent):
+            if cell.version == NEVER or (copied is not None and cell.newest == NEW):
+                unset.append(cell)
+            elif max(cell.version, 0) < cell.newest and _surely_later(access, cell, cell.extent):
                 stale.append(cell)
-        if never and (access.exact or never == access.end - access.begin):
+        if _surely_unset(access, unset, copied or (), 0):
             advice = (
                 f"It was copied back from device memory that nothing had written: map {access.name} `to` the device, "
                 "or write all of it there."
             )
+            if unset[0].version == NEW:
+                advice = f"Nothing has written it: write {access.name} before the kernel reads it."
             self.mistakes.add("uninitialised data", access.name, (access.story,), advice, access.name)
         stale = _surely_stale(stale)
         if stale and (access.exact or _length(stale) == access.end - access.begin):
@@ -190,24 +215,31 @@ class Versions:
             stories = (access.story,) if newer is None else (newer.story, access.story)
             self.mistakes.add("stale data", access.name, stories, advice, access.name)
 
-    def device_read(self, access: Access, entry: Entry | None) -> None:
-        """Report stale or uninitialised data that is read from device memory."""
+    def device_read(self, access: Access, entry: Entry | None, copied: Sequence[KernelCopied]) -> None:
+        """Report stale or uninitialised data in a read of device memory by a kernel.
+
+        copied: what the kernel reads only as it copies whole objects.
+        """
         stale: list[_HostCell] = []
-        old = never = 0
+        unset: list[_DeviceCell] = []
+        old = 0
         for cell in self._device(access.memory).cut(access.begin, access.end):
-            if cell.version == NEVER:
-                never += cell.end - cell.begin
-            elif entry is not None:
-                for newer in self._newer(cell, entry):
-                    if _surely_later(access, newer, _shifted(newer.extent, entry)):
-                        stale.append(newer)
-                        old += newer.end - newer.begin
-        if never and (access.exact or never == access.end - access.begin):
+            newer_ones = [] if entry is None or cell.version == NEVER else list(self._newer(cell, entry))
+            for newer in newer_ones:
+                if entry is not None and _surely_later(access, newer, _shifted(newer.extent, entry)):
+                    stale.append(newer)
+                    old += newer.end - newer.begin
+            if cell.version < 0 and not newer_ones:
+                unset.append(cell)
+        shift = 0 if entry is None else entry.host_begin - entry.device_begin
+        if _surely_unset(access, unset, copied, shift):
             name = access.name
             advice = (
                 f"Nothing has written it there: map {name} `to` or `tofrom`, `target update to({name})`, or let a "
                 "kernel write it first."
             )
+            if unset[0].version == NEW:
+                advice = f"The host had not written it when it was copied there: write {name} before."
             self.mistakes.add("uninitialised data", name, (access.story,), advice, name)
         stale = _surely_stale(stale)
         if stale and (access.exact or old == access.end - access.begin):
@@ -220,7 +252,7 @@ class Versions:
         """Yield the host cells for which a newer version exists than the one of this device cell."""
         shift = entry.host_begin - entry.device_begin
         for host in self._host.cut(cell.begin + shift, cell.end + shift):
-            if cell.version < host.newest:
+            if max(cell.version, 0) < host.newest:
                 yield host
 
 
@@ -245,8 +277,26 @@ def _surely_stale(cells: list[_HostCell]) -> list[_HostCell]:
     return [cell for cell in cells if cell.extent is None or lengths[cell.extent] >= cell.extent[1] - cell.extent[0]]
 
 
-def _length(cells: list[_HostCell]) -> int:
+def _length(cells: Sequence[Cell]) -> int:
     return sum([cell.end - cell.begin for cell in cells])
+
+
+def _surely_unset(access: Access, unset: Sequence[Cell], copied: Sequence[KernelCopied], shift: int) -> bool:
+    """Tell whether a read certainly uses some of the bytes in `unset`, which nobody has written.
+
+    copied: what the kernel reads only as it copies whole objects, some bytes of which may belong to no member, at
+    host addresses, which are `shift` more than the device's, or at addresses of the device.
+    """
+    never = _length(unset)
+    if never == access.end - access.begin:
+        return True
+    within = [
+        min(cell.end, one.end - moved) - max(cell.begin, one.begin - moved)
+        for cell in unset
+        for one in copied
+        for moved in (shift if one.memory == HOST else 0,)
+    ]
+    return access.exact and never > sum([nbytes for nbytes in within if nbytes > 0])
 
 
 def _surely_later(access: Access, newer: _HostCell, extent: tuple[int, int] | None) -> bool:

@@ -361,7 +361,7 @@ _LINK: Final = 1
 """The flag OMP_DECLARE_TARGET_LINK of an offload entry."""
 Touch = tuple[HostBlock, int, int, int]
 """(array, address, bytes, kind). The kind is the sum of 1: loads; 2: stores; 4: every byte; 8: code that is not
-instrumented may have stored; 16: atomically.
+instrumented may have stored; 16: atomically; 8 and 2: a new block, in which nobody has stored.
 """
 
 

@@ -40,7 +40,7 @@ from offloadrt.extensions.recording.format.recording import (
     narrowed,
     with_later_columns,
 )
-from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
+from offloadrt.extensions.recording.format.slots import COPIED_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.registry import regular
 
 _LISTS: Final = {
@@ -59,7 +59,7 @@ _KINDS: Final = {
     "record.step": (min(Step), max(Step)),
     "task.kind": (min(TaskKind), max(TaskKind)),
     "run.kind": (LOADS, STORES),
-    "range.kind": (LOADS, ATOMIC_RANGE),
+    "range.kind": (LOADS, COPIED_RANGE),
     "copy.kind": (OmptOperation.H2D, OmptOperation.D2H),
     "copy.brings_nothing": (0, 1),
     "part.kind": (min(PartKind), max(PartKind)),

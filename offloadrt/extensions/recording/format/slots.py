@@ -116,12 +116,16 @@ SYNC: Final = 8
 """A bit in the kind of an access: it is atomic or volatile."""
 ATOMIC_RANGE: Final = 3
 """The kind of a range of bytes to which all accesses were atomic or volatile; others are loads and stores."""
+COPIED_RANGE: Final = 4
+"""The kind of a range of bytes that a kernel loads only to copy whole objects: some bytes may belong to no member."""
 EXACT: Final = 4
 """A bit in the kind of a host touch: every byte of the range was touched."""
 MAYBE_STORED: Final = 8
 """A bit in the kind of a host touch: code that is not instrumented got the address, and may have stored there."""
 MAYBE_LOADED: Final = MAYBE_STORED | LOADS
 """The kind of a host touch if code that is not instrumented got the address and may load there, then or later."""
+NEW_BLOCK: Final = MAYBE_STORED | STORES
+"""The kind of a host touch that is none: the program has just been given the block, and nobody has stored there."""
 ATOMICALLY: Final = 16
 """A bit in the kind of a host touch: all accesses were atomic or volatile."""
 

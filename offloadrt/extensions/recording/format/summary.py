@@ -18,7 +18,7 @@ from offloadrt.extensions.recording.format.recording import (
     Site,
     Step,
 )
-from offloadrt.extensions.recording.format.slots import COUNTERS, LOADS, STORES
+from offloadrt.extensions.recording.format.slots import COUNTERS, LOADS, NEW_BLOCK, STORES
 
 _SECTOR: Final = 32
 
@@ -245,7 +245,7 @@ def arrays_of(recording: Recording) -> list[ArraySummary]:
     items = np.bincount(columns["item.array"][columns["item.array"] >= 0], minlength=len(dictionaries.arrays))
     host: dict[int, int] = {}
     for array, kind in zip(columns["touch.array"].tolist(), columns["touch.kind"].tolist(), strict=True):
-        host[array] = host.get(array, 0) | kind & (LOADS | STORES)
+        host[array] = host.get(array, 0) | (0 if kind == NEW_BLOCK else kind & (LOADS | STORES))
     kernels = _kernels_of_arrays(recording)
     lines: dict[tuple[str, int, str], list[int]] = {}
     for number, array in enumerate(dictionaries.arrays):

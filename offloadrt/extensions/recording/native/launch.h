@@ -54,7 +54,7 @@ typedef struct {
   uint32_t *last_team[2];   /* for each sector of 32 bytes the team that touched it last, plus 1; 0: none did */
   uint32_t *first_team[2];  /* for each page of 4 KiB the team that touched it first, plus 1 */
   uint16_t *touched;        /* for each 4 bytes, a bit for each: 0 to 3 it was loaded before it was stored, 4 to 7 it was stored,
-                               8 to 11 by an access that was not atomic */
+                               8 to 11 by an access that was not atomic, 12 to 15 it was loaded as a value, and not copied */
   cell_t *cells;            /* for each 4 bytes; NULL: races are not looked for */
   bool padded;              /* the bytes behind it are nobody's */
   bool is_gone;             /* it was freed, and nobody else has its memory yet */

@@ -79,13 +79,13 @@ enum function {
   CALL_STOP            /* where the barrier of the algorithms before stays */
 };
 
-enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */ };
+enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */, COPIES = 16 /* of a load: a copy of a whole object */ };
 
 enum { TRACKED = 4, EACH_BYTE = 8 /* each byte of the page is told apart */ }; /* of the byte of a page in the recorder's table, beside LOADS and STORES */
 
-enum { ATOMIC_RANGE = 3 /* of SLOT_RANGES, beside LOADS and STORES: all accesses were atomic or volatile */ };
+enum { ATOMIC_RANGE = 3 /* of SLOT_RANGES, beside LOADS and STORES: all accesses were atomic or volatile */, COPIED_RANGE = 4 /* all loads were of copies of whole objects, which have bytes that belong to no member */ };
 
-enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there; with LOADS: may load, now or later */ };
+enum { ATOMICALLY = 16 /* of SLOT_TOUCH: by accesses that are atomic or volatile */, MAYBE = 8 /* of SLOT_TOUCH: code that nobody watches has the address, and may store there; with LOADS: may load, now or later; with STORES: the program has just been given the block, and nobody has stored there */ };
 
 enum { BRINGS_KNOWN = 1, BRINGS_NOTHING = 2 /* its place had the same bytes before */ }; /* `b` of SLOT_OP, of a copy whose word 0 is a digest of what it brings */
 

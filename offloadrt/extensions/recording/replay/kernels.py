@@ -18,7 +18,7 @@ import attrs
 from offloadrt.extensions.checking.recorded import split_atomic
 from offloadrt.extensions.recording.format.launches import PAGE
 from offloadrt.extensions.recording.format.recording import GONE, NONE, Recording, Site
-from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COUNTERS, LOADS, STORES
+from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COPIED_RANGE, COUNTERS, LOADS, STORES
 from offloadrt.kernels import ArrayUse, Kernel, Launch
 from offloadrt.kernels.costs import ArrayCounts, LaunchCounts
 from offloadrt.kernels.memory_streams import AccessStream, Moved, Moves, Waits
@@ -30,7 +30,7 @@ from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.runtime.plugins.plugin import GridDefaults
 
 SECTOR: Final = 32
-_KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic"}
+_KINDS: Final = {LOADS: "read", STORES: "write", ATOMIC_RANGE: "atomic", COPIED_RANGE: "copied"}
 _MOST_RANGES: Final = 512
 """The largest number of ranges of an array that are kept apart; beyond it, the nearest neighbours are joined."""
 _DOUBLE: Final = ("f64", "div64", "special64")
@@ -51,7 +51,8 @@ class _Used:
     item: int
     ranges: tuple[Range, ...]
     touched: dict[str, tuple[Range, ...]]
-    """By kind ("read", "write", "atomic"): ranges of which every byte was accessed so. Empty if only pages are known.
+    """By kind ("read", "write", "atomic"; "copied": read in copies of whole objects only): ranges of which every byte
+    was accessed so. Empty if only pages are known.
     """
     sectors: tuple[int, int, int, int]
     loads: bool
@@ -91,6 +92,11 @@ class RecordedKernels:
     """By everything that decides a launch of an algorithm; for its arrays that is position in a page and size."""
     _uses_of: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     """By number of the trace: (item, array) of each use."""
+    _some_copied: bool = attrs.field(init=False)
+    """Whether any launch reads bytes only in copies of whole objects."""
+
+    def __attrs_post_init__(self) -> None:
+        self._some_copied = bool((self.recording.columns["range.kind"] == COPIED_RANGE).any())
 
     def launch(
         self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
@@ -113,6 +119,12 @@ class RecordedKernels:
             [used for used in uses if used.place == "block" or (used.place == "array" and used.item not in arguments)]
         )
         return RecordedLaunch(launch, tuple(reached), tuple(blocks))
+
+    def copied(self, number: int, arrays: Sequence[HostArray | None]) -> Iterator[tuple[bool, Range]]:
+        """Yield what a launch reads only in copies of whole objects: (is it an array of the host, its addresses)."""
+        for used in self._uses(number, (), arrays) if self._some_copied else ():
+            for first, last in used.touched.get("copied", ()) if used.place != "unknown" else ():
+                yield used.place == "array", (used.address + first, used.address + last + 1)
 
     def algorithm_launch(
         self, site: Site, number: int, items: int, arrays: Sequence[HostArray | None], elements: int

@@ -14,11 +14,13 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.recorded import (
+    BlockNew,
     ConstantKnown,
     CopiesKnown,
     EndUnseen,
     FreedMapped,
     KernelAccess,
+    KernelCopied,
     KernelRaced,
     KernelStrayed,
     KnownCopy,
@@ -46,8 +48,17 @@ from offloadrt.extensions.recording.format.recording import (
     TaskKind,
     TaskTree,
 )
-from offloadrt.extensions.recording.format.slots import ATOMICALLY, EXACT, LOADS, MAYBE_LOADED, MAYBE_STORED, STORES
+from offloadrt.extensions.recording.format.slots import (
+    ATOMICALLY,
+    EXACT,
+    LOADS,
+    MAYBE_LOADED,
+    MAYBE_STORED,
+    NEW_BLOCK,
+    STORES,
+)
 from offloadrt.runtime.events import (
+    HOST,
     Awaited,
     DirectiveBegan,
     DirectiveLeft,
@@ -212,6 +223,11 @@ class ObservedReplay:
             host = stray.offset if stray.kind == StrayKind.HOST and not name else 0
             self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host))
 
+    def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
+        """Report what the running thread's next launch reads only in copies of whole objects."""
+        for on_host, (begin, end) in copied:
+            self._tell(KernelCopied(HOST if on_host else device, begin, end))
+
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
         """Report that an MPI call of the running thread uses device memory, as a directive with one use."""
         self.comes_to(where)
@@ -231,6 +247,9 @@ class ObservedReplay:
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
         """Report a touch by the running thread, unless its stretch might belong to another array."""
+        if kind == NEW_BLOCK:
+            self._tell(BlockNew(begin, nbytes))
+            return
         if kind == MAYBE_LOADED:
             self._tell(HostUsed(array, begin, nbytes, False, exact=False, later=True))
             return

@@ -23,7 +23,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingError,
     Site,
 )
-from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, Box
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, NEW_BLOCK, Box
 from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.frames import PlacedArrays, TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
@@ -553,7 +553,7 @@ class ReplayedProgram:
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
                 kind = int(columns["touch.kind"][place])
-                if kind != MAYBE_LOADED:
+                if kind not in (MAYBE_LOADED, NEW_BLOCK):
                     await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
                     self._observed.touched(array, begin, nbytes, kind)
@@ -673,11 +673,12 @@ class ReplayedProgram:
         columns = self.recording.columns
         if launch == NONE or not columns["launch.traced"][launch]:
             return
+        arrays, device = self._arrays.seen_in(self.frame), max(0, site.device)
+        observed.copies(self._kernels.copied(launch, arrays), device)
         findings = self.recording.dictionaries.findings.get(int(columns["launch.trace"][launch]))
         if findings is not None:
             kernel = self.recording.dictionaries.kernels[site.kernel]
-            arrays = self._arrays.seen_in(self.frame)
-            observed.launches(kernel, findings, arrays, max(0, site.device), self._routines.freed_at)
+            observed.launches(kernel, findings, arrays, device, self._routines.freed_at)
 
     def _construct(self, site: Site, items: int, launch: int) -> Construct:
         lowered = self._items(site, items)

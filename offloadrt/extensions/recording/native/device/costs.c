@@ -148,13 +148,14 @@ static array_t *array_at(launch_t *launch, uint64_t address, uint32_t *last) {
   return &launch->arrays[low - 1];
 }
 
-static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, bool atomically, uint32_t team) {
+static void touch(array_t *array, uint64_t address, uint64_t bytes, int way, uint32_t how, uint32_t team) {
   uint64_t offset = address - array->device;
   bool own = way == 0; /* a load of what this launch has stored: its pages are those of the store */
   for (uint64_t word = offset / 4; word <= (offset + bytes - 1) / 4; word++) {
     unsigned after = word == (offset + bytes - 1) / 4 ? 3 - (offset + bytes - 1) % 4 : 0;
     unsigned here = (15u << (word == offset / 4 ? offset % 4 : 0)) & 15u >> after, bits = array->touched[word];
-    array->touched[word] = (uint16_t)(bits | (way ? here << 4 : here & ~(bits >> 4)) | (atomically ? 0 : here << 8));
+    bits |= (way ? here << 4 : here & ~(bits >> 4)) | (how & SYNC ? 0 : here << 8) | (way || how & COPIES ? 0 : here << 12);
+    array->touched[word] = (uint16_t)bits;
   }
   for (uint64_t sector = offset / SECTOR; sector <= (offset + bytes - 1) / SECTOR; sector++) {
     own = own && array->last_team[1][sector];
@@ -200,12 +201,12 @@ static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_
   if (way & LOADS) {
     *(array ? &array->load_bytes : &launch->other_load_bytes) += bytes;
     if (array)
-      touch(array, address, bytes, 0, way & SYNC, team);
+      touch(array, address, bytes, 0, way, team);
   }
   if (way & STORES) {
     *(array ? &array->store_bytes : &launch->other_store_bytes) += bytes;
     if (array)
-      touch(array, address, bytes, 1, way & SYNC, team);
+      touch(array, address, bytes, 1, way, team);
   }
   return array;
 }

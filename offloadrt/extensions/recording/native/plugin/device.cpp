@@ -182,7 +182,7 @@ Value *Device::siteNumber(IRBuilder<> &builder, size_t site) {
 SmallVector<std::pair<Value *, unsigned>, 2> sidesOf(MemIntrinsic &range) {
   SmallVector<std::pair<Value *, unsigned>, 2> sides;
   if (auto *copy = dyn_cast<MemTransferInst>(&range); copy && !isStack(copy->getSource()))
-    sides.push_back({copy->getSource(), LOADS});
+    sides.push_back({copy->getSource(), LOADS | COPIES});
   if (!isStack(range.getDest()))
     sides.push_back({range.getDest(), STORES});
   return sides;
@@ -208,7 +208,7 @@ void Device::reportRange(MemIntrinsic &range, size_t site) {
 void Device::reportDescribed(CallBase &call, Value *site) {
   FunctionCallee callee = module.getOrInsertFunction("__offload_described", none, pointer, i32, i32);
   eachDescribed(call, [&](Instruction *before, Value *descriptor, unsigned way) {
-    IRBuilder<>(before).CreateCall(callee, {descriptor, ConstantInt::get(i32, way), site});
+    IRBuilder<>(before).CreateCall(callee, {descriptor, ConstantInt::get(i32, way & (LOADS | STORES)), site});
   });
 }
 

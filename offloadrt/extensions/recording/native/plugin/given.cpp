@@ -21,9 +21,11 @@ bool frees(const Function &callee) {
 
 namespace {
 
-// What a routine of flang's runtime does with arrays by their descriptors: which arguments it reads, and which it writes (-1: none).
+// What a routine of flang's runtime does with arrays by their descriptors: which arguments it reads, and which it writes (-1: none)
+// or only allocates.
 struct DescribedArrays {
   int first, last, written;
+  bool allocates = false;
 };
 
 std::optional<DescribedArrays> describedBy(const CallBase &call) {
@@ -34,7 +36,7 @@ std::optional<DescribedArrays> describedBy(const CallBase &call) {
   if (name.contains("Assign") || name.contains("AllocateSource"))
     return DescribedArrays{1, 1, 0};
   if (name.starts_with("AllocatableAllocate") || name.starts_with("PointerAllocate")) // components may have initial values
-    return DescribedArrays{0, -1, 0};
+    return DescribedArrays{0, -1, 0, true};
   if (name.starts_with("Allocatable") || name.starts_with("Pointer") || name.starts_with("MoveAlloc"))
     return DescribedArrays{0, -1, -1};
   if (name.starts_with("ioInputDescriptor"))
@@ -85,11 +87,20 @@ bool isMessage(const Function &function) {
   return name.consume_front("i") && calls.contains(name);
 }
 
+// Whether assembly or an instruction of one processor stores by an address, which no access says.
+bool storesUnseen(const CallBase &call) {
+  if (call.isInlineAsm())
+    return call.mayWriteToMemory();
+  auto *intrinsic = dyn_cast<IntrinsicInst>(&call);
+  return intrinsic && !isa<MemIntrinsic>(intrinsic) && !intrinsic->isAssumeLikeIntrinsic() &&
+         intrinsic->getIntrinsicID() != Intrinsic::prefetch && intrinsic->mayWriteToMemory();
+}
+
 // Arguments by which a function may store into memory of the program, though this module does not see it do so.
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
   const Function *callee = call.getCalledFunction();
-  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.onlyReadsMemory() || describedBy(call))
+  if (((isa<IntrinsicInst>(call) || call.isInlineAsm()) && !storesUnseen(call)) || call.onlyReadsMemory() || describedBy(call))
     return given;
   if (callee && (!callee->isDeclaration() || callee->getName().starts_with("__kmpc_") || callee->getName().starts_with("__tgt_") ||
                  callee->getName().starts_with("omp_") || frees(*callee) || isMessage(*callee)))
@@ -193,10 +204,10 @@ void eachDescribed(CallBase &call, function_ref<void(Instruction *, Value *, uns
   for (int argument = arrays->first; argument <= arrays->last; argument++)
     tell(&call, argument, LOADS);
   if (!call.isTerminator())
-    tell(call.getNextNode(), arrays->written, STORES);
+    tell(call.getNextNode(), arrays->written, STORES | (arrays->allocates ? MAYBE : 0));
 }
 
-bool givesAnything(const CallBase &call) { return describedBy(call) || !shownBy(call).empty(); }
+bool givesAnything(const CallBase &call) { return describedBy(call) || !shownBy(call).empty() || !givenBy(call).empty(); }
 
 void reportGiven(CallBase &call) {
   reportDescribed(call);

@@ -4,6 +4,7 @@
 // version of each function runs. The recorder is found with dlsym, so that the program runs without it as well.
 #include "plugin.h"
 #include "../slots.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
@@ -18,7 +19,7 @@ namespace offload {
 namespace {
 
 constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range", *Frees = "__offload_frees", *Calls = "__offload_calls",
-                    *Leaves = "__offload_leaves", *Stops = "__offload_stops";
+                    *Leaves = "__offload_leaves", *Makes = "__offload_makes", *Stops = "__offload_stops";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
 
@@ -100,6 +101,26 @@ void reportFrees(CallBase &call) {
                       builder.CreateGlobalString(where, "__offload_line")});
 }
 
+// The bytes of the block that a call allocates for the code that calls, which alone stores there; nullptr: it does not.
+Value *madeBy(const CallBase &call) {
+  static const StringMap<unsigned> sizes{{"malloc", 0}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}};
+  const Function *callee = call.getCalledFunction();
+  StringRef name = callee ? callee->getName() : "";
+  auto size = sizes.find(name);
+  unsigned place = size == sizes.end() ? 0 : size->second;
+  bool allocates = size != sizes.end() || name.starts_with("_Znw") || name.starts_with("_Zna");
+  return allocates && place < call.arg_size() && call.getArgOperand(place)->getType()->isIntegerTy(64) ? call.getArgOperand(place) : nullptr;
+}
+
+void reportMakes(CallBase &call) {
+  Value *bytes = madeBy(call);
+  if (!bytes)
+    return;
+  IRBuilder<> builder(&call);
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Makes)), {bytes});
+}
+
 // A routine of OpenMP for device memory: unlike a directive, it is not told where it is called.
 bool isRoutine(const CallBase &call) {
   const Function *callee = call.getCalledFunction();
@@ -163,6 +184,7 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_frees"), module.getNamedGlobal(Frees));
   builder.CreateStore(found("offload_recorder_calls"), module.getNamedGlobal(Calls));
   builder.CreateStore(found("offload_recorder_leaves"), module.getNamedGlobal(Leaves));
+  builder.CreateStore(found("offload_recorder_makes"), module.getNamedGlobal(Makes));
   builder.CreateStore(found("offload_recorder_stops"), module.getNamedGlobal(Stops));
   builder.CreateStore(found("offload_recorder_flag"), module.getNamedGlobal(Flag));
   builder.CreateStore(found("offload_recorder_described"), module.getNamedGlobal(Described));
@@ -199,7 +221,7 @@ bool instrumentHost(Module &module) {
         auto *range = dyn_cast<MemIntrinsic>(&instruction);
         auto *call = dyn_cast<CallBase>(&instruction);
         if (range || isa<FenceInst>(instruction) ||
-            (call && (releases(*call) || isRoutine(*call) || givesAnything(*call) || ordersThreads(*call))) ||
+            (call && (releases(*call) || madeBy(*call) || isRoutine(*call) || givesAnything(*call) || ordersThreads(*call))) ||
             (accessOf(instruction, layout, access) && !isUnreachable(access.pointer)))
           reported.push_back(&instruction);
       }
@@ -225,7 +247,7 @@ bool instrumentHost(Module &module) {
   }
   if (versions.empty())
     return true;
-  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Stops, Flag, Described})
+  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Makes, Stops, Flag, Described})
     slot(module, name);
   for (auto [instruction, why] : stops)
     reportStop(*instruction, why);
@@ -238,6 +260,7 @@ bool instrumentHost(Module &module) {
   for (CallBase *call : calls) {
     reportGiven(*call);
     reportFrees(*call);
+    reportMakes(*call);
     reportRoutine(*call);
   }
   for (auto &[plain, touching] : versions) {

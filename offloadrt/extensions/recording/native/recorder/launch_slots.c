@@ -76,14 +76,16 @@ static void put_array(const launch_t *launch, uint32_t index, run_t *const *runs
     }
 }
 
-/* Stretches of bytes that were all loaded, all stored, or all accessed atomically. Where they are too many, nothing is said of
+/* Stretches of bytes that were all loaded, all stored, all accessed atomically, or all loaded by copies only. Where they are too many, nothing is said of
  * them: the pages tell of them. */
-enum { MOST_RANGES = 192, MORE_RANGES = 8192, RANGES_A_SLOT = 3, RANGE_KINDS = 3 };
-static const int range_kinds[RANGE_KINDS] = {LOADS, STORES, ATOMIC_RANGE};
+enum { MOST_RANGES = 192, MORE_RANGES = 8192, RANGES_A_SLOT = 3, RANGE_KINDS = 4 };
+static const int range_kinds[RANGE_KINDS] = {LOADS, STORES, ATOMIC_RANGE, COPIED_RANGE};
 static int64_t more_ranges = MORE_RANGES;
 
 static bool is_of(unsigned bits, int kind) {
   bool loaded = bits & 1, stored = bits & 16;
+  if (kind == COPIED_RANGE)
+    return loaded && !(bits & 4096);
   return kind == LOADS ? loaded : kind == STORES ? stored : (loaded || stored) && !(bits & 256);
 }
 

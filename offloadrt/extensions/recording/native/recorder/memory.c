@@ -213,15 +213,6 @@ static void put_allocated(uint64_t block, size_t bytes, uint32_t how, void *call
   this_thread()->inside = was_inside;
 }
 
-static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
-  if (!block || !is_programs())
-    return block;
-  if (bytes >= SMALLEST)
-    put_allocated((uint64_t)block, bytes, how, caller);
-  else if (regions)
-    mark_small(block, bytes);
-  return block;
-}
 
 static bool know_small(uint64_t address, uint32_t how) {
   uint64_t bytes, block = recording() ? small_block_at(address, &bytes) : 0;
@@ -229,6 +220,33 @@ static bool know_small(uint64_t address, uint32_t how) {
     return false;
   put_allocated(block, bytes, how, NULL);
   return true;
+}
+
+/* Called by instrumented code before it allocates a block: all that stores there is seen, unlike in one that a library allocates. */
+EXPORT void offload_recorder_makes(uint64_t bytes);
+EXPORT void offload_recorder_makes(uint64_t bytes) { this_thread()->making = bytes; }
+
+static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
+  if (!block || !is_programs())
+    return block;
+  bool is_new = this_thread()->making == bytes && (how == MALLOC || how == ALIGNED) && tells_new(bytes);
+  this_thread()->making = 0;
+  if (bytes >= SMALLEST)
+    put_allocated((uint64_t)block, bytes, how, caller);
+  else if (regions)
+    mark_small(block, bytes);
+  if (is_new && (bytes >= SMALLEST || know_small((uint64_t)block, how)))
+    put_new((uint64_t)block);
+  return block;
+}
+
+uint64_t block_bytes(uint64_t begin) {
+  pthread_mutex_lock(&mutex);
+  uint64_t bytes = live_room ? place_of(begin)->bytes : 0;
+  pthread_mutex_unlock(&mutex);
+  if (!bytes && small_block_at(begin, &bytes) != begin)
+    return 0;
+  return bytes;
 }
 
 bool is_given(uint64_t address, bool to_directive) { return know_small(address, to_directive ? LATE : MALLOC); }

@@ -23,6 +23,7 @@ typedef struct {
   uint64_t calls, tasks; /* how many ids it gave */
   uint64_t freeing;     /* the block that the program is about to free at `freed_at`, "file:line" */
   const char *freed_at;
+  uint64_t making;      /* the bytes of the block that the program, and no library for it, is about to allocate; 0: it is not */
   const char *called_at; /* where it is about to call a routine: ";file;function;line;column;;" */
   uint64_t frame;       /* of the program's call of the runtime: what lies above it on the stack is the program's */
   uint32_t number;
@@ -75,6 +76,8 @@ void track_image(uint64_t address, uint64_t bytes); /* tracks a variable of a de
 bool tells_each(size_t count, size_t few, int64_t *more); /* whether each of so many stretches is written */
 void end_bytes(void);    /* writes which bytes it touched since, where each is told apart */
 void end_interval(void); /* writes what this thread touched since its last event */
+void put_new(uint64_t block); /* of the heap: nobody has stored there */
+bool tells_new(size_t bytes); /* whether it is told of such a block */
 
 /* ---- memory.c ---- */
 enum { SMALLEST = 1024 }; /* the bytes of the smallest allocations that are recorded, whatever becomes of them; of others, those that a call is given */
@@ -85,6 +88,7 @@ typedef struct {
 host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
 bool is_small_block(uint64_t address);    /* whether it lies in a block of the program's of less than SMALLEST bytes */
 bool is_given(uint64_t address, bool to_directive); /* or to an algorithm, or a kernel finds it: a small block there is recorded from now on; whether it is new */
+uint64_t block_bytes(uint64_t begin); /* of the block of the program's that begins there; 0: none does */
 bool shares_heap(void);
 void note_scratch(void *block, size_t bytes, bool is_begin); /* called inside the recorder */
 void watch_small_blocks(void);            /* called before the program's own code runs */

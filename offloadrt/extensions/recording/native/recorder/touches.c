@@ -224,6 +224,14 @@ void end_bytes(void) {
   memset(given_at, 0, sizeof given_at);
 }
 
+void put_new(uint64_t block) { put_touch(block, block, MAYBE | STORES); }
+
+/* Blocks of less than SMALLEST bytes are written when a directive is given them, and too late for this, but for the first ones. */
+bool tells_new(size_t bytes) {
+  static int64_t few = 4096;
+  return exact && pages && bytes && (bytes >= SMALLEST || __atomic_sub_fetch(&few, 1, __ATOMIC_RELAXED) >= 0);
+}
+
 static void put_given(uint64_t address) {
   if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || given_at[address / 8 % GIVEN] == address)
     return; /* a loop says so again and again */
@@ -241,14 +249,18 @@ EXPORT void offload_recorder_given(uint64_t address) {
   put_given(address);
 }
 
-enum { SHOWN = 64 };
+enum { SHOWN = 64, MOST_SHOWN = 4096, DEEPEST = 3 };
 static __thread uint64_t shown_at[SHOWN]; /* in this interval */
 
-static void show(uint64_t address) {
+/* Tells that code which nobody watches may find an address, and with it those in the block of the heap that begins there. */
+static void show(uint64_t address, int depth) {
   if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || shown_at[address / 8 % SHOWN] == address)
     return;
   shown_at[address / 8 % SHOWN] = address;
   put_touch(address, address, MAYBE | LOADS);
+  uint64_t bytes = depth < DEEPEST ? block_bytes(address) : 0, most = bytes < MOST_SHOWN ? bytes : MOST_SHOWN;
+  for (uint64_t at = (address + 7) & ~(uint64_t)7; at + 8 <= address + most; at += 8)
+    show(*(const uint64_t *)at, depth + 1);
 }
 
 /* Called before a call of code that is not the plugin's, with an address that it is given, and the variable in which that lies,
@@ -257,11 +269,11 @@ EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t
 EXPORT void offload_recorder_shown(uint64_t address, uint64_t variable, uint64_t bytes) {
   if (!exact || !pages)
     return;
-  show(address);
+  show(address, 0);
   if (!bytes) /* flang's runtime is given an address of -1 where there is no stream */
     return;
   for (uint64_t at = (variable + 7) & ~(uint64_t)7; at + 8 <= variable + bytes; at += 8)
-    show(*(const uint64_t *)at);
+    show(*(const uint64_t *)at, 1);
 }
 
 bool tracks_bytes(void) {
@@ -313,16 +325,22 @@ EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t wa
 
 static void touch_range(uint64_t address, uint64_t bytes, const void *way) { offload_recorder_range(address, bytes, *(const uint32_t *)way); }
 
-/* Called around a routine of flang's that reads or writes an array, with its descriptor. */
+/* Called around a routine of flang's that reads, writes or allocates an array, with its descriptor. */
 EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way);
 EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way) {
   const descriptor_t *array = (const descriptor_t *)descriptor;
   if (!exact || !pages || !array || !array->base)
     return;
-  if (array->extra & 1) { /* of a derived type: it may have parts elsewhere */
+  if (array->extra & 1) { /* of a derived type: it may have parts elsewhere, and these values from the beginning */
     put_given(array->base);
-    show(array->base);
+    show(array->base, 0);
+  } else if (way & MAYBE) {
+    is_given(array->base, false);
+    if (tells_new(block_bytes(array->base)))
+      put_new(array->base);
+    return;
   }
+  way &= LOADS | STORES;
   each_range(array, array->rank - 1, array->base, touch_range, &way);
 }
 
