@@ -181,14 +181,15 @@ def _checked(source: str, folder: Path, *arguments: object, level: str = "-O1", 
     [
         ("unset.c", "-O1"),
         ("unset.cpp", "-O1"),
+        ("unwritten.c", "-O1"),
         *(
             pytest.param(source, level, marks=pytest.mark.slow)
-            for source in ("unset.c", "unset.cpp", "unset.f90")
+            for source in ("unset.c", "unset.cpp", "unset.f90", "unwritten.c")
             for level in ("-O0", "-O2", "-O3")
         ),
     ],
 )
-def test_variables_of_threads_that_nobody_has_written_are_told(tmp_path: Path, source: str, level: str) -> None:
+def test_variables_and_blocks_that_nobody_has_written_are_told(tmp_path: Path, source: str, level: str) -> None:
     """A reduction of the host's, in Fortran, is no race."""
     text = (PROGRAMS / source).read_text(encoding="utf-8").splitlines()
     marked = [number for number, line in enumerate(text, 1) if line.endswith(("/* unset */", "! unset"))]
@@ -199,8 +200,8 @@ def test_variables_of_threads_that_nobody_has_written_are_told(tmp_path: Path, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
-@pytest.mark.parametrize("source", ["unset.c", "unset.cpp"])
-def test_variables_of_threads_that_are_written_first_are_none(tmp_path: Path, source: str, level: str) -> None:
+@pytest.mark.parametrize("source", ["unset.c", "unset.cpp", "unwritten.c"])
+def test_variables_and_blocks_that_are_written_first_are_none(tmp_path: Path, source: str, level: str) -> None:
     assert _checked(source, tmp_path, "right", level=level).mistakes == ()
 
 

@@ -708,6 +708,42 @@ subroutine c_enter_by_threads_ok() ! ok
   !$omp end parallel
   sink = sum(a)
 end subroutine
+subroutine c_new_part() ! uninitialised data
+  real(8), allocatable :: a(:)
+  real(8) :: s
+  integer :: i
+  allocate(a(0:n))
+  a(1:) = 3
+  s = 0
+  !$omp target teams distribute parallel do map(to: a) reduction(+: s)
+  do i = 0, n
+    s = s + a(i)
+  end do
+  print *, s == 0
+end subroutine
+subroutine c_new_ok() ! ok
+  real(8), allocatable :: a(:), b(:), c(:, :), d(:)
+  real(8), pointer :: p(:)
+  real(8) :: s
+  integer :: i, u
+  allocate(a(n), source=2d0)
+  allocate(c(2, n), d(n), p(n))
+  call random_number(c)
+  b = a
+  p(:) = b * a
+  open(newunit=u, status='scratch', form='unformatted')
+  write(u) b
+  rewind(u)
+  read(u) d
+  close(u)
+  s = 0
+  !$omp target teams distribute parallel do map(to: a, b, c, d, p) reduction(+: s)
+  do i = 1, n
+    s = s + a(i) + b(i) + c(2, i) + d(i) + p(i)
+  end do
+  print *, s == 0
+  deallocate(p)
+end subroutine
 subroutine c_swapped() ! stale data
   real(8), pointer :: p(:), q(:), r(:)
   integer :: i, k
@@ -841,6 +877,10 @@ program main
     call c_each_second()
   case ('enter_by_threads_ok')
     call c_enter_by_threads_ok()
+  case ('new_part')
+    call c_new_part()
+  case ('new_ok')
+    call c_new_ok()
   case ('swapped')
     call c_swapped()
   end select

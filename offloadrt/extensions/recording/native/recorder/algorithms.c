@@ -112,3 +112,15 @@ EXPORT void offload_recorder_stops(const char *where, uint32_t what) {
   call_end(call, 0);
   thread->inside = false;
 }
+
+void note_scratch(void *block, size_t bytes, bool is_begin) {
+  slot_t *slot = next_slot();
+  slot->word[0] = now();
+  slot->word[1] = (uint64_t)block;
+  slot->word[2] = bytes;
+  end_slot(slot, is_begin ? SLOT_ALLOC : SLOT_FREE, is_begin ? SCRATCH : FREES, 0);
+  if (is_begin)
+    array_allocated((uint64_t)block, (uint64_t)block, bytes, false);
+  else
+    array_freed((uint64_t)block);
+}

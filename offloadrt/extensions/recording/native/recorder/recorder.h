@@ -90,7 +90,6 @@ bool is_small_block(uint64_t address);    /* whether it lies in a block of the p
 bool is_given(uint64_t address, bool to_directive); /* or to an algorithm, or a kernel finds it: a small block there is recorded from now on; whether it is new */
 uint64_t block_bytes(uint64_t begin); /* of the block of the program's that begins there; 0: none does */
 bool shares_heap(void);
-void note_scratch(void *block, size_t bytes, bool is_begin); /* called inside the recorder */
 void watch_small_blocks(void);            /* called before the program's own code runs */
 
 /* ---- stacks.c ---- */
@@ -116,6 +115,9 @@ void put_submit(uint32_t teams); /* ompt.c */
 void write_launch(const launch_t *); /* launch_slots.c */
 void submit_begin(void);
 void submit_end(void);
+
+/* ---- algorithms.c ---- */
+void note_scratch(void *block, size_t bytes, bool is_begin); /* memory of an algorithm's own; called inside the recorder */
 
 /* ---- launch_room.c: memory apart from the heap ---- */
 enum { ROOM_LINE = 64, RUN_BYTES = 32 /* of a page, when a launch is written */ };
