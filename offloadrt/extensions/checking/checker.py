@@ -113,6 +113,9 @@ class Checker:
         self._cut = False  # the program crashed or was stopped (`ProgramCut`)
         self._unrun: set[str] = set()
         """Names of what regions map whose kernels did not end, for the program died before."""
+        self._losing: set[str] = set()
+        """Kernels of which a result is lost, and `_idle` names what they may read if it is not."""
+        self._idle: set[str] = set()
         self._has_lines = True
         """Whether the program is Python, so that its stack gives the line. A recording names its lines (`SourceNamed`).
         """
@@ -188,6 +191,7 @@ class Checker:
         programming model in whose words advice is given.
         """
         self._recorded.finish()
+        self._mappings.judge_deletes()
         if ended and not self._finished and not self._cut:
             self._finished = True
             self._mappings.finish(self._memories.leaked, self._lifetimes.freed_by)
@@ -223,6 +227,7 @@ class Checker:
             f"own (firstprivate), and nobody uses that. If the host wants the result: map(tofrom: {event.name}), "
             f"or a reduction where threads share it"
         )
+        self._losing.add(event.kernel)
         if told not in self.lost_results:
             self.lost_results.append(told)
 
@@ -255,6 +260,8 @@ class Checker:
         if self._cut and unrun:
             return "the program died before a kernel had ended that may use it"
         unused = any(kind in ("unused allocation", "unread transfer") for kind, _, _ in repair.wasted)
+        if unused and any(operation.name in self._idle for _, operation, _ in repair.wasted):
+            return "a result of the kernel is lost, and its compiler leaves out what only that result needs"
         strays = unused and UNKNOWN in self._found.data
         return "a kernel fails to reach memory that is not known, which may be this: mend that first" if strays else ""
 
@@ -635,6 +642,8 @@ class Checker:
         self._distrust(directive)
         directive.kernel, uses = event.kernel, event.uses
         directive.copied = self._copied.pop(directive.strand, [])
+        if event.kernel in self._losing:
+            self._idle.update([entry.name for entry in directive.entries])
         if directive.strand.is_queue:
             directive.clock = Clock(directive.strand.clock)
         else:

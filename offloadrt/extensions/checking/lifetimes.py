@@ -196,6 +196,8 @@ class Mappings:
 
     _by_region: dict[int, list[_LiveEntry]] = attrs.field(factory=dict)
     """By number of a running region: the mappings that it made."""
+    _deleted: list[tuple[Entry, str, tuple[Story, Story], str]] = attrs.field(factory=list)
+    """Mappings that a `delete` ended under other users, each with its name, the stories and the advice of a report."""
 
     def entered(self, entry: Entry, story: Story, directive: Directive, is_region: bool, may_stay: bool) -> None:
         made = self._live[entry] = _LiveEntry(entry, story, directive.number if is_region else 0, may_stay)
@@ -345,6 +347,11 @@ class Mappings:
         """Look for mistakes at the end of the map of one item; call this before the reference count is decremented."""
         if entry is None:
             # OpenMP ignores `release` and `delete` of absent data; a `from` copies nothing.
+            if item.type & (DELETE | IMPLICIT):  # the other user has ended as well: `map(f)`, which brings f%x along
+                self._deleted = [
+                    one for one in self._deleted
+                    if one[0].host_end <= item.begin or item.begin + item.size <= one[0].host_begin
+                ]  # fmt: skip
             asked = bool(item.type & FROM) and not item.type & IMPLICIT
             if directive.name in _UNMAPPING and item.size and item.array is not None and asked:
                 advice = (
@@ -377,12 +384,18 @@ class Mappings:
                 f"{users} other {'mapping uses' if users == 1 else 'mappings use'} it still: `release` or `from` "
                 "counts down instead."
             )
-            self.mistakes.add("delete under other users", item.name, (mapping.entered, story), advice, item.name)
+            self._deleted.append((entry, item.name, (mapping.entered, story), advice))
 
     def update_missed(self, story: Story, item: MapItem) -> None:
         """Report a `target update` that does nothing, because its section is not wholly mapped."""
         advice = "Its section is not wholly mapped, so the update does nothing: map it before."
         self.mistakes.add("missed update", item.name, (story,), advice, item.name)
+
+    def judge_deletes(self) -> None:
+        """Report the mappings that a `delete` has ended under other users, unless these end with it, too."""
+        for _, name, stories, advice in self._deleted:
+            self.mistakes.add("delete under other users", name, stories, advice, name)
+        self._deleted.clear()
 
     def finish(self, blocks: list[WatchedBlock], freed_by: Callable[[Entry], Story | None]) -> None:
         """Report mappings and blocks of device memory that are left at the end of the program.
@@ -440,6 +453,10 @@ class RecordedFaults:
     _strayed: dict[tuple[str, str, str], bool] = attrs.field(factory=dict)
     """By (kernel, array, line): whether the access that was reported first was a write. `a[i] += 1` reads and writes,
     and is one mistake.
+    """
+    _unnamed: dict[tuple[str, str], str] = attrs.field(factory=dict)
+    """By (kernel, line): how it first reached memory of which only the address is known. Other addresses are the same
+    mistake.
     """
     _kept: dict[Strand, list[tuple[KernelStrayed, tuple[Entry, Story] | None]]] = attrs.field(factory=dict)
     """By strand: the strays of the kernel that it launches next, each with what maps its host address."""
@@ -523,7 +540,8 @@ class RecordedFaults:
             self._use_after_free(event, *event.freed)
             return
         name, now = event.name or UNKNOWN, self.strands.sim.now
-        told = _story(event.kernel, f"{name} {event.how}" if event.name else event.how, event.access, now)
+        how = event.how if event.name else self._unnamed.setdefault((event.kernel, event.access.where), event.how)
+        told = _story(event.kernel, f"{name} {how}" if event.name else how, event.access, now)
         if mapping is not None:
             told = _story(event.kernel, f"{mapping[0].name or 'data'} by the host's address", event.access, now)
             self._beside.setdefault(mapping[0], []).append((event.kernel, strand.chain, strand.epoch, mapping[1], told))

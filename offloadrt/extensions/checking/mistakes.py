@@ -225,11 +225,14 @@ class Mistakes:
 
 
 def _without_consequences(found: list[Mistake]) -> list[Mistake]:
-    """Leave out mistakes that disappear when a reported race is mended.
+    """Leave out mistakes that disappear when another one is mended.
 
-    These are a use of memory whose free races with it, a read that came too early for a racing copy, and a read of what
-    nobody had written, if another thread or task of the host writes it without an order and reads nothing of it.
+    With a race, these are a use of memory whose free races with it, a read that came too early for a racing copy, and a
+    read of what nobody had written, if another thread or task of the host writes it without an order and reads nothing
+    of it. With an array that is freed while it is mapped, a kernel's use of the host's address: the pointer was not
+    attached, as its next map found the old mapping.
     """
+    outlived = {one.stories[0] for one in found if one.kind == "freed while mapped"}
     reads = {story.did for one in found if one.kind in ("race", "uninitialised data") for story in one.stories}
     freed: set[tuple[str, str]] = set()
     early: set[tuple[str, str]] = set()
@@ -247,6 +250,8 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
 
     def is_consequence(one: Mistake) -> bool:
         places = [(story.did, story.where) for story in one.stories]
+        if one.kind == "outside of what is mapped":
+            return len(places) > 1 and one.stories[0] in outlived
         if one.kind == "use after free":
             return len(places) > 1 and places[0] in freed
         if one.kind == "uninitialised data" and places[-1] in unwritten:

@@ -183,7 +183,7 @@ def _missing(one: Access, other: Access) -> str:
     if one.strand.is_queue or other.strand.is_queue:
         return "Nothing orders the queue and the thread: wait for the queue between them."
     if one.strand.deferred and other.strand.deferred:
-        return "Nothing orders the two tasks: depend clauses on both would, or a taskwait between them."
+        return "Nothing orders the two tasks: depend clauses on both would, not both `in`, or a taskwait between them."
     if one.strand.deferred or other.strand.deferred:
         return "Nothing orders the task and the thread: a taskwait between them would, or depend clauses on both."
     return "Nothing orders the two threads: a barrier between them would."

@@ -9,7 +9,7 @@ overlap with others that are waited for anyway save nothing then, though they to
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -124,17 +124,24 @@ _PRIVATE: Final = (
 )
 _SENT_BY_COMPILER: Final = "It is the descriptor of {name}, which the compiler sends with each region."
 _NO_MAP: Final = "No kernel uses the block: leave the map of {name} out."
+_SOME_MAPS: Final = "Kernels use only some of the blocks of {name} that are mapped here: map it where they do."
 _ONLY_READ: Final = "Kernels only read {name}: map it `to` instead of `tofrom`."
 _UNREAD: Final = "The host does not read what it brings: map {name} `to` or `alloc`, or copy it when the host reads it."
 _BACK: Final = "Kernels have not changed {name} since it was last sent: leave the copy back out."
+_OTHERS: Final = "{advice} But {needed} of the {made} copies made here may be needed."
 
 
 def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
     """Find the changes that would make wasted operations needless. ended: whether the program came to its end."""
-    found: dict[object, Repair] = {}
+    found: dict[tuple[object, ...], Repair] = {}
     keys = _keys(operations)
     lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}
     spare: dict[object, list[DataOperation]] = {}
+    used = {_site(operation) for operation in operations if operation.op == "alloc" and operation.read}
+    first: dict[object, tuple[object, ...]] = {}
+    for operation in operations:
+        if operation.op == "alloc" and operation.owner is not None:
+            first.setdefault(operation.owner[:2], _site(operation))
     for operation in operations:
         if operation.op == "alloc" and not operation.read and (ended or operation.freed is not None):
             operation.kind = "unused allocation"
@@ -156,10 +163,16 @@ def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -
             kind = "unread transfer"
         if kind is None:
             continue
-        key, advice = _repair(kind, operation)
+        key, advice = _repair(kind, operation, used, first)
         repair = found.setdefault(key, Repair(advice, operations=len(operations)))
         repair.wasted.append((kind, operation, seconds))
         repair.keys.add(keys[operation])
+    made = Counter(_copies(operation) for operation in operations)
+    needless = Counter(_copies(operation) for repair in found.values() for _, operation, _ in repair.wasted)
+    for key, repair in found.items():
+        site = _copies(repair.wasted[0][1])
+        if key[0] in ADVICE and (needed := made[site] - needless[site]) > 0:
+            repair.advice = _OTHERS.format(advice=repair.advice, needed=needed, made=made[site])
     return list(found.values())
 
 
@@ -174,20 +187,38 @@ def _keys(operations: Iterable[DataOperation]) -> dict[DataOperation, Key]:
     return keys
 
 
-def _repair(kind: WasteKind, operation: DataOperation) -> tuple[object, str]:
-    """Return the change that makes an operation needless: a key that names the change, and the advice."""
+def _site(operation: DataOperation) -> tuple[object, ...]:
+    """Return what is equal for all operations that one clause of the program makes, whichever array it names."""
+    return operation.device, operation.name, operation.story.did, operation.story.where
+
+
+def _copies(operation: DataOperation) -> tuple[object, ...]:
+    """Return what is equal for the copies of one clause that have one aim, apart from those of descriptors."""
+    is_of_descriptor = operation.made is not None and operation.made.describes is not None
+    return *_site(operation), operation.op, operation.role, is_of_descriptor
+
+
+def _repair(
+    kind: WasteKind, operation: DataOperation, used: Container[object], first: Mapping[object, tuple[object, ...]]
+) -> tuple[tuple[object, ...], str]:
+    """Return the change that makes an operation needless: a key that names the change, and the advice.
+
+    used: the sites of maps of which kernels have used a block: they cannot be left out for those that nobody used.
+    first: by owner (device, array) the site that mapped it first. What one line maps of many objects is one change.
+    """
     made = operation if operation.op == "alloc" else operation.made
     described = made.describes if made is not None else None
     name, device, story = operation.name, operation.device, operation.story
     if made is not None and made.kind == "unused allocation":
-        return ("no map", device, made.name, made.story.did, made.story.where), _NO_MAP.format(name=made.name)
+        advice = _SOME_MAPS if _site(made) in used else _NO_MAP
+        return ("no map", *_site(made)), advice.format(name=made.name)
     entered = operation.role == "enters" and kind in ("duplicate transfer", "round trip")
     left = operation.role == "leaves" and kind in ("duplicate transfer", "round trip", "unread transfer")
     if made is not None and (kind == "repeated allocation" or entered or (left and made.again) or made.is_private):
         array = described or made
         owner: Any = array.owner
         advice = _PRIVATE if array.is_private else _KEEP_ONE if array.anew else _KEEP
-        return ("keep", owner[:2]), advice.format(name=name)
+        return ("keep", *first[owner[:2]]), advice.format(name=name)
     key = kind, name, device, story.did, story.where
     if described is not None:
         return ("descriptor", name, device), _SENT_BY_COMPILER.format(name=name)

@@ -698,16 +698,17 @@ class ReplayedProgram:
         reached = list(recorded.reaches)
         return self._lowered.target(recorded.launch, lowered, device=device, follows=reached, blocks=recorded.blocks)
 
-    def _tell_of_reach(self, form: ItemForm, place: int) -> None:
-        """Report a map that reaches beyond the end of its array."""
-        number = int(self.recording.columns["item.array"][place])
+    def _size_of(self, form: ItemForm, place: int) -> int:
+        """Return the bytes of an item; under a check, report a map beyond the end of its array, and end it there."""
+        number, nbytes = (int(self.recording.columns[f"item.{name}"][place]) for name in ("array", "size"))
         if number == NONE or self._observed is None or form.type & (ATTACH | LITERAL | NON_CONTIG):
-            return
-        array, columns = self.recording.dictionaries.arrays[number], self.recording.columns
-        nbytes = int(columns["item.size"][place])
-        there = array.address + (array.own or array.nbytes) - int(columns["item.begin"][place])
+            return nbytes
+        array, begin = self.recording.dictionaries.arrays[number], int(self.recording.columns["item.begin"][place])
+        there = array.address + (array.own or array.nbytes) - begin
         if nbytes > there:
             self._observed.maps_beyond(array.name, nbytes, there, bool(form.type & (TO | FROM)))
+        in_array = array.address + array.nbytes - begin  # more than `there`, unless another array lies behind it
+        return min(nbytes, in_array) if in_array > 0 else nbytes
 
     def _items(self, site: Site, number: int) -> MapItems:
         columns, forms = self.recording.columns, site.items
@@ -729,7 +730,7 @@ class ReplayedProgram:
                     f"{self.recording.name}: {site.where}: the dimensions of {form.name!r}, a strided section, were "
                     "not recorded"
                 )
-            self._tell_of_reach(form, place)
+            size = self._size_of(form, place)
             base, begin = int(columns["item.base"][place]), int(columns["item.begin"][place])
             if self.frame.shifts and not form.type & LITERAL:
                 shift = self._shift_at(begin)  # a base may lie before its array
@@ -739,7 +740,7 @@ class ReplayedProgram:
             item = LoweredItem(
                 base,
                 first_byte(base, dimensions) if form.type & NON_CONTIG else begin,
-                int(columns["item.size"][place]),
+                size,
                 form.type,
                 form.name,
                 dimensions=dimensions,
