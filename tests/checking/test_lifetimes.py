@@ -8,6 +8,7 @@ import pytest
 from checked_programs import Body, N, double, found, run_checked
 
 from offloadrt import openmp as omp
+from offloadrt.extensions.checking.recorded import KernelAccess, KernelStrayed
 from offloadrt.runtime.errors import FreedHostMemory
 
 
@@ -49,6 +50,34 @@ def test_what_is_done_with_its_mapping_is_told_with_the_free(use: str, did: str,
     entered, freed, used = mistake.stories
     assert (entered.did, freed.did, used.did) == ("maps it in target enter data", "frees a", did)
     assert entered.where < freed.where < used.where
+
+
+def test_a_host_address_that_a_kernel_gets_because_the_old_mapping_was_found_is_no_second_mistake() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0, kind="heap")
+        await t.target_enter_data(omp.map(to=a))
+        t.free(a)
+        b = t.array("b", N, fill=2.0, kind="heap")
+        assert b.address == a.address and t.program.tell is not None
+        await t.target_enter_data(omp.map(to=b))
+        access = KernelAccess(0, 0, True, False, "b.c:7")
+        t.program.tell(KernelStrayed("scale", "", access, "the host's memory", host_address=b.address))
+        await t.target(double, b, N, maps=omp.map(to=b))
+
+    assert found(body) == [("freed while mapped", "a"), ("missing unmap", "a")]
+
+
+def test_a_line_of_a_kernel_that_reaches_unknown_memory_at_many_addresses_is_one_mistake() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        for block in range(3):
+            assert t.program.tell is not None
+            access = KernelAccess(0, 0, True, False, "a.c:7")
+            t.program.tell(KernelStrayed("scale", "", access, f"memory that is not mapped, at {block:#x}"))
+            await t.target(double, a, N, maps=omp.map(tofrom=a))
+
+    (mistake,) = run_checked(body)[0]
+    assert (mistake.kind, mistake.times) == ("outside of what is mapped", 3)
 
 
 @pytest.mark.parametrize("use", ["from", "update"])

@@ -13,7 +13,7 @@ from offloadrt import openmp as omp
 from offloadrt.cli import main
 from offloadrt.extensions.checking.checker import Checker
 from offloadrt.extensions.checking.mistakes import Waste
-from offloadrt.extensions.checking.recorded import KernelAccess, KernelStrayed
+from offloadrt.extensions.checking.recorded import KernelAccess, KernelStrayed, ResultLost
 
 BYTES = N * 8
 
@@ -151,6 +151,58 @@ def test_a_block_that_no_kernel_uses() -> None:
 
     assert wasted(mapped(wasteful=True)) == [("unused allocation", "b", 1)]
     assert wasted(mapped(wasteful=False)) == []
+
+
+def test_a_map_whose_blocks_kernels_use_at_other_times_is_not_to_be_left_out() -> None:
+    async def body(t: omp.HostThread) -> None:
+        for step in range(3):
+            a = t.array("a", N, fill=float(step))
+            async with t.target_data(omp.map(to=a)):
+                if step == 1:
+                    await t.target(double, a, N)
+                    await t.target_update(omp.from_(a))
+
+    (row,) = [waste for waste in wastes(body) if waste.kind != "repeated allocation"]
+    assert row.advice == "Kernels use only some of the blocks of a that are mapped here: map it where they do."
+    assert [(part.kind, part.times) for part in row.parts] == [("unread transfer", 2), ("unused allocation", 2)]
+
+
+def test_a_copy_that_is_needed_at_other_times_is_not_to_be_left_out() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", N, fill=1.0)
+        async with t.target_data(omp.map(to=a)):
+            for _ in range(3):
+                await t.target_update(omp.from_(a))
+                await t.host_access(a, writes=False)
+                await t.target(double, a, N)
+            await t.target_update(omp.from_(a))
+            await t.host_access(a, writes=False)
+
+    (row,) = wastes(body)
+    assert row.times == 1 and row.advice.endswith("But 2 of the 3 copies made here may be needed.")
+
+
+def test_what_one_line_maps_of_many_objects_is_one_row() -> None:
+    async def body(t: omp.HostThread) -> None:
+        blocks = [t.array("flux", N, fill=float(block)) for block in range(4)]
+        for _ in range(3):
+            for a in blocks:
+                await t.target(double, a, N, maps=omp.map(tofrom=a))
+
+    (row,) = wastes(body)
+    assert {part.kind: part.times for part in row.parts} == {"round trip": 8, "repeated allocation": 8, "unread transfer": 8}
+    assert row.advice.startswith("Keep flux mapped around all of it")
+
+
+def test_what_a_kernel_may_need_for_a_lost_result_is_told_as_uncertain() -> None:
+    async def body(t: omp.HostThread) -> None:
+        a, b = t.array("a", N, fill=1.0), t.array("b", N, fill=0.0)
+        assert t.program.tell is not None
+        t.program.tell(ResultLost("fill", "sum", "sums.c:7"))
+        await t.target(fill, b, N, maps=omp.map(to=a, from_=b))
+
+    (row,) = wastes(body)
+    assert (row.subject, row.advice) == ("a", "") and "a result of the kernel is lost" in row.uncertain
 
 
 @pytest.mark.parametrize("kernel_writes", [False, True])

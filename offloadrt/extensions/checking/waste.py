@@ -117,7 +117,8 @@ class _Content(Cell):
 _Cells = Intervals[_Content]
 _UNSEEN: Final = (
     "not known of {count} copies: whether they bring what was there, and whether anybody reads what they bring to the "
-    "host: a phantom has no bytes, and a recording without `--check` has no digests of them"
+    "host: a phantom has no bytes, a recording without `--check` has no digests of them, and of a map beyond its array "
+    "there is none"
 )
 
 

@@ -926,6 +926,14 @@ NI void c_section_2d_ok(void) { /* ok */
   for(int i=5;i<15;i++)for(int j=0;j<30;j++)m[i][j]+=1;
   sink=sum(&m[0][0],600);
 }
+NI void c_section_in_bytes(void) { /* map beyond the array+stale data */
+  // what lies behind is another array, and the program goes on
+  int *a=malloc(N*sizeof*a),*b=malloc(N*sizeof*b);
+  for(int i=0;i<N;i++){ a[i]=i; b[i]=1; }
+#pragma omp target teams distribute parallel for map(to:a[0:N*sizeof*a])
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=a[7]+b[7]; free(a); free(b);
+}
 NI void c_section_2d_stack_beyond(void) { /* outside of what is mapped */
   double m[20][30]; for(int i=0;i<20;i++)for(int j=0;j<30;j++)m[i][j]=1;
 #pragma omp target map(tofrom:m[5:10][0:30])
@@ -2435,6 +2443,7 @@ static const struct {
     CASE(section_offset_ok),
     CASE(section_offset_beyond),
     CASE(section_2d_ok),
+    CASE(section_in_bytes),
     CASE(section_2d_stack_beyond),
     CASE(struct_ptr_member_ok),
     CASE(struct_ptr_member_stale),

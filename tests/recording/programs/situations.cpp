@@ -344,6 +344,25 @@ NI void c_exception_leaves_mapped(void) { /* freed while mapped+missing unmap|mi
 #pragma omp target exit data map(delete:p[0:N])
   } catch(const std::out_of_range &) {}
 }
+struct Forgets { // its destructor unmaps the object, and not what it points to
+  double *x;
+  Forgets() : x(new double[N]) {
+    for(int i=0;i<N;i++) x[i]=i;
+#pragma omp target enter data map(to:this[0:1])
+#pragma omp target enter data map(to:x[0:N])
+  }
+  ~Forgets() {
+#pragma omp target exit data map(delete:this[0:1])
+    delete[] x;
+  }
+  void step() {
+#pragma omp target teams distribute parallel for
+    for(int i=0;i<N;i++) x[i]+=1;
+  }
+};
+NI void c_member_outlived(void) { /* freed while mapped+missing unmap */
+  for(int k=0;k<2;k++) { Forgets one; one.step(); }
+}
 NI void c_placement_freed(void) { /* use after free|fatal error+use after free|uninitialised data+use after free */
   int d=omp_get_default_device(); struct Two { double a, b; };
   auto *c=(Two*)omp_target_alloc(N*sizeof(Two),d); double s=0;
@@ -385,6 +404,7 @@ static const struct {
     CASE(virtual_ok),
     CASE(virtual_kept),
     CASE(exception_leaves_mapped),
+    CASE(member_outlived),
     CASE(placement_freed),
     CASE(thread_beside),
     CASE(thread_after_thread),

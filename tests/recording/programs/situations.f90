@@ -522,6 +522,23 @@ subroutine c_dt_array() ! ok
   end do
   sink = v(1)%d(1) + v(4)%d(n)
 end subroutine
+subroutine c_components_deleted() ! ok
+  ! flang maps the components of `v` with it, and once more by their own names
+  type(pt) :: v
+  integer :: i
+  allocate(v%d(n)); v%d = 1; v%k = n
+  !$omp target enter data map(to: v)
+  !$omp target enter data map(to: v%d)
+  !$omp target teams distribute parallel do
+  do i = 1, v%k
+    v%d(i) = v%d(i) + 1
+  end do
+  !$omp target update from(v%d)
+  sink = sum(v%d)
+  !$omp target exit data map(delete: v%d)
+  !$omp target exit data map(delete: v)
+  deallocate(v%d)
+end subroutine
 subroutine c_parts_ok() ! ok
   real(8), allocatable :: a(:)
   integer :: i, t, lo, hi
@@ -851,6 +868,8 @@ program main
     call c_stack_tasks_own()
   case ('dt_array')
     call c_dt_array()
+  case ('components_deleted')
+    call c_components_deleted()
   case ('parts_ok')
     call c_parts_ok()
   case ('one_descriptor')
