@@ -140,8 +140,9 @@ def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -
     used = {_site(operation) for operation in operations if operation.op == "alloc" and operation.read}
     first: dict[object, tuple[object, ...]] = {}
     for operation in operations:
-        if operation.op == "alloc" and operation.owner is not None:
-            first.setdefault(operation.owner[:2], _site(operation))
+        owner: Any = operation.owner
+        if operation.op == "alloc" and owner is not None:
+            first.setdefault(owner[:2], _site(operation))
     for operation in operations:
         if operation.op == "alloc" and not operation.read and (ended or operation.freed is not None):
             operation.kind = "unused allocation"
