@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from inspect import CO_COROUTINE
+from math import inf
 from typing import Any, TypeVar
 
 import trio
@@ -343,10 +344,17 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         # The actors that it has cancelled go on before it ends.
         if sim.trio_has_work:
             await sim.pause(actor, cancellable=False)
-    except (trio.Cancelled, Expired):  # they end a wait on purpose, so they get no story
+    except Expired:  # ends a wait on purpose, so it gets no story
         raise
     except BaseException as exc:
-        story.add(sim, actor, error := story.explained(sim, actor, exc))
+        why = ""
+        if isinstance(exc, trio.Cancelled):
+            if actor.detached:
+                await actor.attach()
+            if trio.current_effective_deadline() == -inf:
+                raise
+            why = "and nobody has cancelled it"
+        story.add(sim, actor, error := story.explained(sim, actor, exc, why))
         raise error  # noqa: B904  # its cause is set where it has another one
     finally:
         _unregister(actor)

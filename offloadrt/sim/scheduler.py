@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from heapq import heappop, heappush, heappushpop
 from math import inf
+from threading import current_thread, get_ident
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import outcome
@@ -361,6 +362,7 @@ class Scheduler:
         "primitives",
         "ready",
         "running",
+        "thread",
         "timer_due",
         "timers_set",
         "trio_has_work",
@@ -373,6 +375,8 @@ class Scheduler:
         self.observer = observer
         self.causal_log = causal_log
         self.now = 0.0
+        self.thread = get_ident()
+        """The thread of the operating system that runs this."""
         self.heap: list[Timer] = []
         self.ready: Any = None
         """The actors to resume at this instant, in order; whoever ends a wait appends the actor (`ready_queue`)."""
@@ -420,9 +424,13 @@ class Scheduler:
     def current(self) -> Actor:
         """Return the actor that runs now. Raises UnregisteredTask if the calling task is no actor.
 
-        On a hot path, write ``sim.running or sim.current``: the first is a plain attribute and nearly always
-        enough.
+        A call of another thread of the operating system ends the run. On a hot path, write ``sim.running or
+        sim.current``: the first is a plain attribute; the calls of programming models ask here.
         """
+        if get_ident() != self.thread:
+            error = UnregisteredTask(_in_thread(self))
+            self.violation = self.violation or error
+            raise error
         if (me := self.running) is not None:
             return me
         me = SELF.get(None)
@@ -501,6 +509,14 @@ class Scheduler:
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
         """Raise the error that ``me`` was resumed with; a user's own primitive calls this after its wait."""
         return me.interrupted()
+
+
+def _in_thread(sim: Scheduler) -> str:
+    """Return the error message for a call in another thread of the operating system than the run's."""
+    return (
+        f"t={sim.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, where "
+        "no virtual time passes; the threads of a program are actors: await run.parallel(body, num_threads=2)"
+    )
 
 
 def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from itertools import repeat
 from math import inf
 from operator import length_hint
+from threading import get_ident
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -284,7 +285,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         """
         if self._service is not None:
             raise SimulationError("a simulation runs once")
-        self._watch.root = current_task()
+        self._watch.root, self.thread = current_task(), get_ident()
         self._watch.begin(dormant=not self.turbo)  # where Trio makes no steps, it costs nothing to look at all
         try:
             # Outside of the actors' nursery: daemons outlast the actors, and an error of the watchdog ends all of them.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import outcome
 import trio
 
-from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock
+from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock, SimulationError
 from offloadrt.sim.scheduler import Actor, Scheduler
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
@@ -195,12 +195,20 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
     )
 
 
-def explained(sim: Scheduler, actor: Actor, error: BaseException) -> BaseException:
+def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "") -> BaseException:
     """Return an error that explains `error` better, or `error` itself.
 
-    DetachedTrioCall replaces Trio's complaint about a call out of a detached actor. TypeError replaces an
-    AttributeError of an argument that the user's program has passed to this package.
+    SimulationError replaces an error for the reason `why`, and one that cannot be printed, which would break Trio.
+    DetachedTrioCall replaces Trio's complaint about a call out of a detached actor. TypeError
+    replaces an AttributeError of an argument that the user's program has passed to this package.
     """
+    try:
+        repr(error), str(error)
+    except Exception as second:
+        why = f"which cannot be printed: {type(second).__name__}"
+    if why:
+        text = f"{actor.name} raised {type(error).__module__}.{type(error).__qualname__}, {why}"
+        return SimulationError(text).with_traceback(error.__traceback__)
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
         explained = detached_call(sim, actor, raised(error.__traceback__))
         explained.__cause__ = error

@@ -326,7 +326,7 @@ class StdParRuntime:
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
         """Give one call of the implementation's library a number, the cause of all events inside."""
-        actor, trace, number = self.sim.running or self.sim.current, self._trace, self._next_directive()
+        actor, trace, number = self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:
             trace.directive(0, number, name)

@@ -29,7 +29,7 @@ from offloadrt.machine.compute.residency import (
 from offloadrt.machine.compute.sharing import GpuContext, GpuContexts
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.managed.kernels import ManagedKernels
-from offloadrt.machine.memory import MemoryAccessFault
+from offloadrt.machine.memory import InvalidDeviceAddress, MemoryAccessFault
 from offloadrt.machine.messages import (
     BlitCopy,
     DrainKernels,
@@ -259,7 +259,11 @@ class ComputeUnits:
             injector, packet = self.injector, resident.packet
             alive = injector is None or injector.kernel_ends(self.device, packet.launch.kernel.name)
             if packet.run is not None and alive:
-                packet.run()
+                try:
+                    packet.run()
+                except InvalidDeviceAddress as error:
+                    why = f"kernel {packet.launch.kernel.name!r} uses memory that was freed before it ended: {error}"
+                    raise InvalidDeviceAddress(why) from None
             self._end(resident)
         # A stalled kernel has not ended either: its page comes, and then it runs on. Draining waits for it too.
         if self._draining:

@@ -34,22 +34,25 @@ def checks_arguments(cls: type[T]) -> type[T]:
     """
     for name, method in [*vars(cls).items()]:
         if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, _checked(method))
+            setattr(cls, name, checked(method))
+        elif isinstance(method, staticmethod) and not name.startswith("_"):
+            setattr(cls, name, staticmethod(checked(method.__func__)))
     return cls
 
 
-def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    positional = method.__code__.co_varnames[1 : method.__code__.co_argcount]
+def checked(method: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """Let one function check its arguments, as `checks_arguments` says. name: that of the call in messages."""
+    positional = method.__code__.co_varnames[: method.__code__.co_argcount]
     # The annotations are evaluated at the first call: then all modules are there.
     annotations = functools.cache(lambda: typing.get_type_hints(method))
 
     @functools.wraps(method)
-    def call(self: object, /, *arguments: Any, **others: Any) -> Any:
-        for name, value in [*zip(positional, arguments, strict=False), *others.items()]:
-            if not _fits(value, takes := annotations().get(name, Any)):
+    def call(*arguments: Any, **others: Any) -> Any:
+        for given, value in [*zip(positional, arguments, strict=False), *others.items()]:
+            if not _fits(value, takes := annotations().get(given, Any)):
                 takes = re.sub(r"(?:\w+\.)+", "", inspect.formatannotation(takes))
-                raise TypeError(f"{method.__name__}: {name} cannot be {value!r:.80}; it takes {takes}")
-        return method(self, *arguments, **others)
+                raise TypeError(f"{name or method.__name__}: {given} cannot be {value!r:.80}; it takes {takes}")
+        return method(*arguments, **others)
 
     return call
 

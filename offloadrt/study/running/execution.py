@@ -305,7 +305,9 @@ def run_to_the_end(
     try:
         with patient_collector():
             return run_supervised(run, main, supervisor)
-    except (Exception, SystemExit, ThreadDied, BaseExceptionGroup) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a script may raise SystemExit, GeneratorExit or a class of its own
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
