@@ -203,6 +203,7 @@ RAISES = [
     ("with run.sim.open_nursery(): pass", "Nursery: write `async with`, not `with`"),
     ("await t.omp_target_memcpy(1, 2, 3)", "omp_target_memcpy: dst cannot be 1; it takes HostArray | Section | "),
     ("await t.omp_target_is_present(3)", "omp_target_is_present: place cannot be 3; it takes HostArray | Section | "),
+    ("raise GeneratorExit", "GeneratorExit"),
     ("t.free(3)", "free takes an array of the program, not 3"),
     ("await t.omp_alloc('b', n, allocator=3)", "omp_alloc: allocator cannot be 3; it takes OmpAllocator"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),

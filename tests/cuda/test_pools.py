@@ -1,16 +1,19 @@
 """Stream-ordered allocations: whose memory a pool hands out, when it waits, and what it gives back."""
 
+import numpy as np
 import pytest
 from cuda_rig import run_of, small
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offloadrt.driver import DriverError, MemPool, OutOfDeviceMemory
-from offloadrt.machine import Stream
+from offloadrt.kernels import Kernel
+from offloadrt.machine import InvalidDeviceAddress, Stream
 from offloadrt.sim import Signal, Simulation
 
 MIB = 1 << 20
 KEEP = 1 << 40
+INCREMENT = Kernel("increment", lambda a: np.add(a, 1, out=a))
 
 
 async def two_streams(t):
@@ -364,3 +367,17 @@ async def destroyed_pool(t):
 def test_bad_use_is_refused_with_call_thread_and_time(body, message):
     with pytest.raises(DriverError, match=message + r".*\(host thread 0 at 0\.0"):
         run_of(body, "a100-node4", num_devices=2)
+
+
+def test_a_kernel_whose_memory_the_pool_has_given_back_is_named():
+    async def body(t):
+        first, second = await two_streams(t)
+        a = await t.malloc_async(8, np.float64, stream=first)
+        await t.launch_host_func(None, seconds=1e-3, stream=first)
+        await t.launch(INCREMENT, a, grid=1, block=32, iterations=8, stream=first)
+        await t.free_async(a, stream=second)
+        await t.stream_synchronize(second)
+        await t.stream_synchronize(first)
+
+    with pytest.raises(InvalidDeviceAddress, match=r"^kernel 'increment' uses memory that was freed before it ended"):
+        run_of(body)

@@ -8,7 +8,36 @@ from offloadrt.sim import (
     Random,
     Signal,
     Simulation,
+    SimulationError,
 )
+
+
+class Unprintable(Exception):
+    def __repr__(self):
+        raise ValueError
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(trio.Cancelled._create, "and nobody has cancelled it"), (Unprintable, "which cannot be printed: ValueError")],
+)
+def test_an_error_that_would_confuse_trio_is_replaced(sim, error, why):
+    """Trio takes a Cancelled for a cancellation of its own, and prints an error in the reasons of cancellations."""
+
+    async def child():
+        await sim.sleep(1)
+        raise error()
+
+    async def main():
+        async with sim.open_nursery() as nursery:
+            nursery.spawn(child)
+            nursery.spawn(sim.sleep, 2)
+
+    with pytest.raises(SimulationError, match=rf"^child raised [\w.]+, {why}\n") as raised:
+        sim.run(main)
+    assert raised.value.__notes__[0] == "raised in child at t=1 s of virtual time"
 
 
 def test_a_cancellation_that_finds_its_actor_handed_a_lock_strikes_at_its_next_wait(sim):

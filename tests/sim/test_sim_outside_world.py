@@ -1,6 +1,7 @@
 """Waits for the world outside virtual time, and primitives awaited outside their run, are errors that say so."""
 
 import socket
+import threading
 
 import pytest
 import trio
@@ -43,6 +44,26 @@ def test_a_thread_is_an_error_and_no_deadlock(sim):
 
     with pytest.raises(RealInputOutput, match=r"t=0: 'main' .* outside virtual time \(a thread"):
         sim.run(main)
+
+
+def test_a_call_in_another_thread_is_refused_and_ends_the_run(sim):
+    """The thread would otherwise change the order of the actors while one of them runs."""
+    refused = []
+
+    def elsewhere():
+        try:
+            sim.current  # noqa: B018  # every call of a programming model asks for it
+        except UnregisteredTask as error:
+            refused.append(error)
+
+    async def main():
+        thread = threading.Thread(target=elsewhere, name="mine")
+        thread.start()
+        thread.join()
+
+    with pytest.raises(UnregisteredTask, match=r"^t=0: a call of the run was made in thread 'mine' .* are actors"):
+        sim.run(main)
+    assert len(refused) == 1
 
 
 def test_a_thread_beside_actors_whose_time_passes_is_an_error_too(sim):
