@@ -428,15 +428,22 @@ class Scheduler:
         sim.current``: the first is a plain attribute; the calls of programming models ask here.
         """
         if get_ident() != self.thread:
-            error = UnregisteredTask(_in_thread(self))
-            self.violation = self.violation or error
-            raise error
+            raise self.in_wrong_thread()
         if (me := self.running) is not None:
             return me
         me = SELF.get(None)
         if me is None or me.sim is not self or me.task is not task_in_a_step():
             raise UnregisteredTask(_unregistered(self, me))
         return me
+
+    def in_wrong_thread(self) -> UnregisteredTask:
+        """End the run because a call was made in another thread than `thread`; return the error for that call."""
+        error = UnregisteredTask(
+            f"t={self.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, "
+            "where no virtual time passes; a program's threads are actors: await run.parallel(body, num_threads=2)"
+        )
+        self.violation = self.violation or error
+        return error
 
     @uninterrupted
     @types.coroutine
@@ -509,14 +516,6 @@ class Scheduler:
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
         """Raise the error that ``me`` was resumed with; a user's own primitive calls this after its wait."""
         return me.interrupted()
-
-
-def _in_thread(sim: Scheduler) -> str:
-    """Return the error message for a call in another thread of the operating system than the run's."""
-    return (
-        f"t={sim.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, where "
-        "no virtual time passes; the threads of a program are actors: await run.parallel(body, num_threads=2)"
-    )
 
 
 def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:

@@ -94,12 +94,13 @@ class CUDA(OffloadProgram[HostThread]):
 
         Other threads that need the context meanwhile wait. Raises InvalidDevice on a machine without devices.
         """
+        device = self.device(number)
         if number not in self._contexts:
             lock = self.globals.lock
             await take(lock, self.machine.host_time)
             try:
                 if number not in self._contexts:
-                    await self.start_device(self.device(number))
+                    await self.start_device(device)
             finally:
                 lock.release()
         return self._contexts[number]

@@ -215,7 +215,7 @@ async def in_directive(
         why = str(where.ended).partition("\n")[0]
         message = f"device {where.number} cannot be used any more: a fatal error has ended it: {why}"
         raise where.error(DeviceEnded, message, name, "") from where.ended
-    actor = program.sim.current
+    actor = program.sim.running or program.sim.current
     number = program.next_directive()
     outer, actor.cause = actor.cause, number
     if (tell := where.tell) is not None:

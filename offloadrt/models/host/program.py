@@ -12,6 +12,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 
 import attrs
@@ -326,6 +327,8 @@ class OffloadProgram(ABC, Generic[T]):
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
         """Return the device with this number. Raises InvalidDevice; the message names the caller, `call`."""
+        if get_ident() != self.sim.thread:
+            raise self.sim.in_wrong_thread()
         if not 0 <= number < self.num_devices:
             raise InvalidDevice.now(self.sim, self._why_not(number), call=call, device=number)
         return self.devices[number]
