@@ -298,12 +298,6 @@ class GpuFaults:
             wanted &= ~(block.resident | block.remote)
         return wanted
 
-    def unpin(self) -> None:
-        """Unmap the pages whose time of pinning (against thrashing) is over, so that the next fault migrates them."""
-        for index, place in self._blocks.thrashing.unpinned(self._blocks.sim.now):
-            block = self._blocks.pages.block(index)
-            self._blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
-
     def _count(self, block: ManagedBlock, faulted: int, wanted: int) -> None:
         """Count the faults on pages of a block; those that are not ``wanted`` have a translation already."""
         counters = self._blocks.counters
@@ -497,7 +491,6 @@ class UvmFaultHandler:
         await self._blocks.locks.read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
-            self._faults.unpin()
             counters.batches += 1
             counters.duplicates += entries - different
             # Blocks are served in the order of their addresses: nvidia-uvm sorts a batch too (preprocess_fault_batch).
@@ -765,7 +758,7 @@ class HostFaults:
         if until < 0.0:
             return 1
         # The thread sleeps without the locks, as nvidia-uvm does: it naps after it has left the block.
-        nap = max(until - sim.now, 0.0)
+        nap = max(until - sim.now, 0.0) * (1.0 + member.thrashing.rules.oversleep)
         await sim.sleep(nap)
         host_time.add("driver", nap)
         return 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 import attrs
@@ -35,6 +36,8 @@ class ThrashingRules:
     lapse: Annotated[float, "thrash.lapse"]  # longest time between two migrations that count together
     nap: Annotated[float, "thrash.nap"]
     """Length of a period in which one side is throttled."""
+    oversleep: Annotated[float, "thrash.oversleep"]
+    """How much longer a throttled thread sleeps than its nap, as a fraction of that."""
     pin: Annotated[float, "thrash.pin"]
     """Seconds for which a pinned page stays where it is."""
 
@@ -85,6 +88,8 @@ class Thrashing:
         self._counters = counters
         self._blocks: dict[int, _Block] = {}
         self._pins: deque[tuple[float, int, int]] = deque()
+        self.pins_begin: Callable[[], object] = lambda: None
+        """Called with the first of some pins: from then on someone has to look when they end (``next_end``)."""
 
     def migrated(self, index: int, pages: PageSet, side: Side, now: float) -> None:
         """Note that these pages of a block migrated to a side (host or device) for faults, prefetched ones included."""
@@ -177,8 +182,14 @@ class Thrashing:
             page.throttlings = 0
             page.pinned_until = now + self.rules.pin
             self._pins.append((page.pinned_until, index, place))
+            if len(self._pins) == 1:
+                self.pins_begin()
         page.pinned_to = to
         return Hint.PIN if to == "host" else Hint.MIGRATE
+
+    def next_end(self) -> float | None:
+        """Return when the next pin ends; None when no page is pinned."""
+        return self._pins[0][0] if self._pins else None
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
         """Return (block, page) of the pages whose pinning has ended since the last call; their history is dropped."""

@@ -1,8 +1,8 @@
 """The unified-memory driver of a discrete device (NVIDIA's ``nvidia-uvm``): who migrates managed memory, and when.
 
 The page-fault handler, an actor, serves faults of the GPU, and a host thread that faults serves its fault itself
-(``faults.py``).  Two more actors are here: no fault wakes them.  ``MigrationWorker`` serves prefetches,
-``AccessCounterWorker`` access counters.  All of them move a block by the steps of ``VaBlocks`` and take the same locks
+(``faults.py``).  Three more actors are here: no fault wakes them.  ``MigrationWorker`` serves prefetches,
+``AccessCounterWorker`` access counters, ``UnpinWorker`` the ends of pins.  All of them move a block by the steps of ``VaBlocks`` and take the same locks
 (``va_block.py``).
 """
 
@@ -38,6 +38,36 @@ class CounterCosts:
     """Work for the migration of a region, without its bytes."""
     uncontended: Annotated[bool, "access_counter.uncontended"]
     """Whether each notification finds a worker of its own (an ablation)."""
+
+
+class UnpinWorker:
+    """Ends the pins of thrashing pages when their time is over, whoever faults meanwhile (``thrashing_unpin_pages``).
+
+    Delayed work of the driver: it is there from the first pin until none is left.
+    """
+
+    def __init__(self, blocks: VaBlocks) -> None:
+        self._blocks = blocks
+        blocks.thrashing.pins_begin = self._start
+
+    def _start(self) -> None:
+        name = f"device {self._blocks.device.index} unpin worker"
+        self._blocks.sim.spawn(self._run, name=name, daemon=True)
+
+    async def _run(self) -> None:
+        """Unmap pages at the ends of their pins, so that the GPU's next access faults and migrates them."""
+        blocks, locks = self._blocks, self._blocks.locks
+        while (end := blocks.thrashing.next_end()) is not None:
+            await blocks.sim.sleep(max(end - blocks.sim.now, 0.0))
+            await locks.read()
+            try:
+                for index, place in blocks.thrashing.unpinned(blocks.sim.now):
+                    block = blocks.pages.block(index)
+                    await locks.take(block)
+                    blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
+                    locks.give(block)
+            finally:
+                locks.release()
 
 
 class MigrationWorker:
@@ -240,6 +270,7 @@ class Uvm:
         self._blocks = blocks = VaBlocks(machine, device, kernels, space)
         self._host_faults = HostFaults(blocks)
         self.worker = MigrationWorker(prefetches, blocks)
+        UnpinWorker(blocks)
         self.counter_worker: AccessCounterWorker | None = None
         """Serves the access counters; None unless the device uses system memory in place and counts accesses."""
         self._started = False
