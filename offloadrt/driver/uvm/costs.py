@@ -117,11 +117,11 @@ class UvmCosts:
     eviction_policy: Annotated[str, "evict.policy"]
     """The eviction policy, which chooses that block (``eviction/``)."""
     host_fault: Annotated[float, "fault.cpu_managed"]
-    """Work for a fault of the CPU on a page that the GPU owns."""
+    """Work for a fault of the CPU on a page that the GPU owns, without mapping."""
     host_first: Annotated[float, "fault.cpu_first"]
     """Work for a CPU fault on an untouched page, without clearing and mapping."""
     host_map: Annotated[float, "fault.cpu_map"]
-    """Additional work for each page that such a fault maps for the CPU."""
+    """Additional work for each page that a fault maps for the CPU."""
     threshold: Annotated[float, "prefetch.threshold"]
     """Fraction of a subtree of pages from which on a fault brings the whole subtree."""
     prefetch_tree: Annotated[bool, "prefetch.tree"]

@@ -771,7 +771,7 @@ class HostFaults:
         thrashes = thrashing.thrashing(block.index)
         brought = member.prefetch.brings(block.on_host, page, block.valid, thrashes, member.prefetch_rules)
         wanted = (brought & block.valid | page) & block.resident
-        await machine.work(member.costs.host_fault, "driver")
+        await machine.work(member.costs.host_fault + member.costs.host_map * wanted.bit_count(), "driver")
         await member.stop_queues(block, wanted, cause)
         since = sim.now
         kept = 0 if writes else wanted & block.read_mostly
