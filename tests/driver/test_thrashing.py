@@ -1,7 +1,11 @@
 """Thrashing of managed memory: found page by page, throttled in turns, pinned to the host, and forgotten."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from offloadrt import Run, cuda, execute, kernel, scenario
 from offloadrt.driver import UvmCounters
 from offloadrt.driver.uvm.thrashing import Hint, Thrashing, ThrashingRules
 from offloadrt.kernels import Kernel
@@ -15,7 +19,7 @@ TOUCH = Kernel("touch").launch(1, 128, 1)
 
 def watching(pin_threshold=10, detects=True):
     counters = UvmCounters()
-    rules = ThrashingRules(detects, 3, pin_threshold, lapse=LAPSE, nap=NAP, pin=300 * LAPSE)
+    rules = ThrashingRules(detects, 3, pin_threshold, lapse=LAPSE, nap=NAP, oversleep=0.5, pin=300 * LAPSE)
     return Thrashing(rules, 32, counters), counters
 
 
@@ -172,3 +176,71 @@ def test_a_throttled_kernel_asks_again_and_keeps_the_handler_busy(uvm):
     assert throttled.counters.bytes_htod == free.counters.bytes_htod
     assert throttled.counters.batches > free.counters.batches
     assert throttled.sim.now > free.sim.now
+
+
+def test_a_pin_ends_in_time_though_nobody_faults_meanwhile(uvm):
+    """The kernel reaches the pinned page over the link, and the host has it: none of them faults until the pin ends."""
+    lasting, ending = (
+        turns(uvm, {"thrash.lapse": "10 ms", "thrash.pin_threshold": 1, "thrash.pin": pin}, times=400)
+        for pin in ("10 s", "1 ms")
+    )
+    assert lasting.counters.remote_maps == 1
+    assert ending.counters.remote_maps > 10
+
+
+def longest_access(uvm, overrides):
+    """Return the longest access of the host in few turns, and the shortest that faulted, in seconds."""
+    rig, took = uvm(overrides), []
+    address = rig.array(PAGE, touched=True)
+
+    async def main():
+        for _ in range(5):
+            await rig.kernel(TOUCH, ManagedAccess(address, PAGE))
+            begin = rig.sim.now
+            await rig.uvm.host_access(address, PAGE)
+            took.append(rig.sim.now - begin)
+
+    rig.run(main)
+    return max(took), min(took)
+
+
+def test_a_throttled_thread_sleeps_half_as_long_again_as_its_nap(uvm):
+    """`usleep_range(nap, nap + nap / 2)`: up to the first nap both runs are the same."""
+    (exact, fault), (longer, _) = (longest_access(uvm, {"thrash.oversleep": part}) for part in (0, 0.5))
+    nap = 2 * (longer - exact)
+    assert 0.5 * NAP < nap <= NAP
+    assert exact == pytest.approx(nap + fault)
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=2, reads=("a",), writes=("a",))
+def touch(a):
+    """Touch one byte of each page, as `touch_together` of `bench/hardware/managed.cu` does."""
+
+
+@scenario(machine="h200-vm")
+async def to_and_fro(run: Run, nbytes: int, times: int) -> dict[str, float]:
+    """Kernel and host touch all pages of an array in turn, `times` times each."""
+
+    async def body(t: cuda.HostThread) -> float:
+        a = await t.malloc_managed("a", nbytes, "u1")
+        await t.host_access(a)
+        begin = run.sim.now
+        for _ in range(times):
+            await t.launch(touch, a, grid=64, block=128, iterations=nbytes // 4096)
+            await t.device_synchronize()
+            await t.host_access(a)
+        return run.sim.now - begin
+
+    run.options = cuda.CUDAOptions(phantom=True)
+    (seconds,) = await run.parallel(body, 1)
+    return {"seconds": seconds}
+
+
+@pytest.mark.parametrize("nbytes", [12 << 10, 64 << 10, 2 << 20])
+def test_turns_take_what_an_h200_takes(nbytes):
+    """Naps, pins and faults page by page together; in 12 KiB the emulator pins after half as many turns as the H200."""
+    rows = Path(__file__).parents[2] / "bench" / "hardware" / "h200" / "benchmarks.jsonl"
+    own = [row for row in map(json.loads, rows.open()) if row.get("size") == nbytes and "_turn_" in row["variant"]]
+    measured = sum(row["median_s"] for row in own)
+    emulated = execute(to_and_fro, nbytes=nbytes, times=len(own) // 2).measured["seconds"]
+    assert 1 / 1.7 < emulated / measured < 1.7
