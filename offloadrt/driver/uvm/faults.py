@@ -430,16 +430,12 @@ class UvmFaultHandler:
 
     async def _run(self) -> None:
         """Serve one interrupt after another, for ever (``uvm_parent_gpu_service_replayable_faults``)."""
-        get, pay, ends_once = self.mailbox.get, self._blocks.pay, self._policy.after == "buffer"
-        phase = self._blocks.phase
+        get, ends_once = self.mailbox.get, self._policy.after == "buffer"
         while True:
             seen = [self._buffer.took(await get())]
             self._workers.took_from_mailbox()
             self._busy.rise()
-            opened = phase and phase("interrupt", seen[0].cause)
-            await pay(self.costs.interrupt)
-            if opened:
-                opened.end()
+            await self._pay(self.costs.interrupt, "interrupt", seen[0].cause)
             if not self._uncontended:
                 self._buffer.put_back(seen[0])
                 seen = await self._first_in_buffer()
@@ -447,13 +443,17 @@ class UvmFaultHandler:
             while seen:
                 seen = await self._batch(seen, service) or self._in_buffer()
             if ends_once:
-                opened = phase and phase("replay", NO_CAUSE)
-                await pay(self.costs.flush)
-                if opened:
-                    opened.end()
+                await self._pay(self.costs.flush, "replay", NO_CAUSE)
                 self._push(service)
             self._busy.fall()
             self._workers.done()
+
+    async def _pay(self, seconds: float, name: str, cause: int, entries: int = 0) -> None:
+        """Let the handler work for some seconds, a phase of this name in the trace."""
+        opened = self._blocks.phase and self._blocks.phase(name, cause, NONE, 0, entries)
+        await self._blocks.pay(seconds)
+        if opened:
+            opened.end()
 
     async def _first_in_buffer(self) -> list[ManagedFault]:
         """Take the present entries of the buffer; the handler spins until the first entry is valid."""
@@ -472,15 +472,10 @@ class UvmFaultHandler:
         each_block = policy.after == "block"
         batch = fetch(seen, costs.batch_max)
         entries, left, begun, cause = batch.entries, batch.left, batch.begun, seen[0].cause
-        opened = phase and phase("fetch", cause, NONE, 0, entries)
-        await pay(costs.fetch + costs.fetch_entry * entries)
-        if opened:
-            opened.end()
+        await self._pay(costs.fetch + costs.fetch_entry * entries, "fetch", cause, entries)
         fetched_at = sim.now
-        opened = phase and phase("preprocess", cause, NONE, 0, entries)
-        await pay(costs.preprocess_entry * sum([coalesced(fault, self._reports_a_page) for fault in batch.faults]))
-        if opened:
-            opened.end()
+        sorted_s = costs.preprocess_entry * sum([coalesced(fault, self._reports_a_page) for fault in batch.faults])
+        await self._pay(sorted_s, "preprocess", cause, entries)
         if (injector := self._blocks.machine.injector) is not None:
             for fault in batch.faults:
                 injector.page_fault(self._blocks.device.index, fault.kernel)
@@ -504,10 +499,7 @@ class UvmFaultHandler:
                     served[index] &= ~done.put_off
                 if each_block:
                     service.served[index] = served[index]
-                    opened = phase and phase("replay", cause)
-                    await pay(costs.flush)
-                    if opened:
-                        opened.end()
+                    await self._pay(costs.flush, "replay", cause)
                     self._push(service)
         finally:
             self._blocks.locks.release()
@@ -519,10 +511,7 @@ class UvmFaultHandler:
                     left += self._in_buffer()
                 dropped = sum([fault.entries for fault in left]) - begun  # ``begun`` of them were fetched
                 left, begun = [], 0
-            opened = phase and phase("replay", cause, NONE, 0, dropped)
-            await pay(costs.flush + costs.flush_entry * dropped)
-            if opened:
-                opened.end()
+            await self._pay(costs.flush + costs.flush_entry * dropped, "replay", cause, dropped)
         self.batches.add(
             begin, fetched_at, preprocessed, locked, served_at, sim.now, entries, different, len(took), nbytes
         )

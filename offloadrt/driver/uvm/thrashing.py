@@ -87,9 +87,10 @@ class Thrashing:
         self._per_block = per_block
         self._counters = counters
         self._blocks: dict[int, _Block] = {}
-        self._pins: deque[tuple[float, int, int]] = deque()
+        self.pins: deque[tuple[float, int, int]] = deque()
+        """When each pin ends, with its block and page, the first to end first."""
         self.pins_begin: Callable[[], object] = lambda: None
-        """Called with the first of some pins: from then on someone has to look when they end (``next_end``)."""
+        """Called with the first of some pins: from then on someone has to look when they end."""
 
     def migrated(self, index: int, pages: PageSet, side: Side, now: float) -> None:
         """Note that these pages of a block migrated to a side (host or device) for faults, prefetched ones included."""
@@ -137,7 +138,9 @@ class Thrashing:
         if side in page.throttled:
             if now < page.until and side != page.favoured:
                 return Hint.THROTTLE
-            self._end_throttling(page, side)
+            page.throttled.discard(side)
+            if not page.throttled:
+                page.until = 0.0
         if now - page.last > rules.lapse and page.pinned_to is None:
             return Hint.MIGRATE
         if now > page.until:
@@ -169,11 +172,6 @@ class Thrashing:
                 page.throttlings += 1
         return Hint.THROTTLE
 
-    def _end_throttling(self, page: _Page, side: Side) -> None:
-        page.throttled.discard(side)
-        if not page.throttled:
-            page.until = 0.0
-
     def _pin(self, page: _Page, index: int, place: int, to: Side, now: float) -> Hint:
         if page.pinned_to != to:
             page.throttled.clear()
@@ -181,21 +179,17 @@ class Thrashing:
         if page.pinned_to is None:
             page.throttlings = 0
             page.pinned_until = now + self.rules.pin
-            self._pins.append((page.pinned_until, index, place))
-            if len(self._pins) == 1:
+            self.pins.append((page.pinned_until, index, place))
+            if len(self.pins) == 1:
                 self.pins_begin()
         page.pinned_to = to
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
-    def next_end(self) -> float | None:
-        """Return when the next pin ends; None when no page is pinned."""
-        return self._pins[0][0] if self._pins else None
-
     def unpinned(self, now: float) -> list[tuple[int, int]]:
         """Return (block, page) of the pages whose pinning has ended since the last call; their history is dropped."""
         ended = []
-        while self._pins and self._pins[0][0] <= now:
-            until, index, place = self._pins.popleft()
+        while self.pins and self.pins[0][0] <= now:
+            until, index, place = self.pins.popleft()
             block = self._blocks[index]
             # a pin that was forgotten meanwhile is over, and a later one of the page is not
             if block.pages is not None and block.pages[place].pinned_until == until:

@@ -2,8 +2,8 @@
 
 The page-fault handler, an actor, serves faults of the GPU, and a host thread that faults serves its fault itself
 (``faults.py``).  Three more actors are here: no fault wakes them.  ``MigrationWorker`` serves prefetches,
-``AccessCounterWorker`` access counters, ``UnpinWorker`` the ends of pins.  All of them move a block by the steps of ``VaBlocks`` and take the same locks
-(``va_block.py``).
+``AccessCounterWorker`` access counters, and one, which is there while pages are pinned, the ends of pins.  All of them
+move a block by the steps of ``VaBlocks`` and take the same locks (``va_block.py``).
 """
 
 from __future__ import annotations
@@ -40,36 +40,6 @@ class CounterCosts:
     """Whether each notification finds a worker of its own (an ablation)."""
 
 
-class UnpinWorker:
-    """Ends the pins of thrashing pages when their time is over, whoever faults meanwhile (``thrashing_unpin_pages``).
-
-    Delayed work of the driver: it is there from the first pin until none is left.
-    """
-
-    def __init__(self, blocks: VaBlocks) -> None:
-        self._blocks = blocks
-        blocks.thrashing.pins_begin = self._start
-
-    def _start(self) -> None:
-        name = f"device {self._blocks.device.index} unpin worker"
-        self._blocks.sim.spawn(self._run, name=name, daemon=True)
-
-    async def _run(self) -> None:
-        """Unmap pages at the ends of their pins, so that the GPU's next access faults and migrates them."""
-        blocks, locks = self._blocks, self._blocks.locks
-        while (end := blocks.thrashing.next_end()) is not None:
-            await blocks.sim.sleep(max(end - blocks.sim.now, 0.0))
-            await locks.read()
-            try:
-                for index, place in blocks.thrashing.unpinned(blocks.sim.now):
-                    block = blocks.pages.block(index)
-                    await locks.take(block)
-                    blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
-                    locks.give(block)
-            finally:
-                locks.release()
-
-
 class MigrationWorker:
     """Carries out prefetches of managed memory in the order in which the streams reach them; ``start`` spawns it.
 
@@ -92,22 +62,17 @@ class MigrationWorker:
             if not isinstance(packet, PrefetchPacket):
                 raise TypeError(f"the migration worker does not understand {packet!r}")
             begin = sim.now
-            await self._prefetch(packet)
+            for copy in await self._prefetch(packet):
+                await copy.wait()
             packet.done.set(("copies", begin, sim.now))
 
-    async def _prefetch(self, packet: PrefetchPacket) -> None:
-        """Migrate a range, block by block, and wait for the copies at the end.
+    async def _prefetch(self, packet: PrefetchPacket) -> list[Signal]:
+        """Migrate a range, block by block; return the copies to the device that are in progress.
 
         A prefetch to the device ends at the first block for which there is no room.  ``prefetch_async.evicts`` says
         whether it may make room by evictions.
         """
         copies: list[Signal] = []
-        await self._submit(packet, copies)
-        for copy in copies:
-            await copy.wait()
-
-    async def _submit(self, packet: PrefetchPacket, copies: list[Signal]) -> None:
-        """Work on one block after another; add the copies to the device that are in progress to ``copies``."""
         blocks, cause = self._blocks, packet.cause
         costs, locks = blocks.costs, blocks.locks
         for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
@@ -125,7 +90,7 @@ class MigrationWorker:
                         work = costs.prefetch_block + blocks.map_for_copies(block, block.on_host)
                         fetched = await blocks.fetch(block, wanted, work, cause, evicts=evicts)
                         if fetched is Fetched.NO_ROOM:
-                            return
+                            return copies
                         if isinstance(fetched, Moving):
                             copies.append(fetched.signal)
                 finally:
@@ -133,6 +98,7 @@ class MigrationWorker:
                         locks.give(block)
             finally:
                 locks.release()
+        return copies
 
 
 @attrs.frozen
@@ -270,7 +236,8 @@ class Uvm:
         self._blocks = blocks = VaBlocks(machine, device, kernels, space)
         self._host_faults = HostFaults(blocks)
         self.worker = MigrationWorker(prefetches, blocks)
-        UnpinWorker(blocks)
+        name = f"device {device.index} unpin worker"
+        blocks.thrashing.pins_begin = lambda: machine.sim.spawn(self._unpin, name=name, daemon=True)
         self.counter_worker: AccessCounterWorker | None = None
         """Serves the access counters; None unless the device uses system memory in place and counts accesses."""
         self._started = False
@@ -326,6 +293,21 @@ class Uvm:
             self.worker.start()
             if self.counter_worker is not None:
                 self.counter_worker.start()
+
+    async def _unpin(self) -> None:
+        """Unmap pages at the ends of their pins, whoever faults meanwhile (``thrashing_unpin_pages``)."""
+        blocks, locks, sim = self._blocks, self._blocks.locks, self._machine.sim
+        while pins := blocks.thrashing.pins:
+            await sim.sleep(max(pins[0][0] - sim.now, 0.0))
+            await locks.read()
+            try:
+                for index, place in blocks.thrashing.unpinned(sim.now):
+                    block = blocks.pages.block(index)
+                    await locks.take(block)
+                    blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
+                    locks.give(block)
+            finally:
+                locks.release()
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
         """Add an allocation for the object of this name; ``populated`` tells whether the host has written it before."""
