@@ -195,7 +195,7 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
-        """Compare the host's side of a copy, which another order of the program would make, with other accesses."""
+        """Check the host's side of a copy for races; the copy is not made here, but in another order of the program."""
         entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
         if entry is None or not entry.owned or item.array is None or _is_of_descriptor(entry, begin, event.nbytes):
             return

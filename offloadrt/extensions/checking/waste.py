@@ -123,7 +123,7 @@ _UNSEEN: Final = (
 
 
 class Wastes:
-    """Finds needless operations: follows the contents of all memories, and keeps a run's operations in order."""
+    """Finds needless transfers and allocations: follows the contents of all memories, and keeps all operations."""
 
     def __init__(self) -> None:
         self.operations: list[DataOperation] = []

@@ -345,7 +345,10 @@ class PathPart:
 
     @property
     def ps(self) -> int:
-        """Return the length of this part in picoseconds, multiplied by `times`."""
+        """Return the length of this part in picoseconds, multiplied by `times`.
+
+        `times` is not 1 for a repeated phase of which only some instances were run.
+        """
         own = self.end_ps - self.begin_ps
         return own if self.times == 1.0 else round(own * self.times)
 

@@ -252,7 +252,7 @@ class CallNotes:
                 pass
 
     def tell(self, actor: int, device: int, notes: dict[str, int | str]) -> None:
-        """Add notes to the call that a thread is in; if their address lies in a mapped array, add its name too."""
+        """Add details to the call that a thread is in; if their address lies in a mapped array, add its name, too."""
         call = self._calls.get(actor)
         if call is None:
             return
@@ -272,7 +272,7 @@ class CallNotes:
         return notes
 
     def of_directive(self, directive: int) -> dict[str, int | str]:
-        """Return and forget the notes of a directive that ends: the names of the arrays that it mapped."""
+        """Return and forget the details of a directive (by its number) that ends: the names of the arrays it mapped."""
         names = [name for name in self._maps.pop(directive, {}) if name]
         if not names:
             return {}

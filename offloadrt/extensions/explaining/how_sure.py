@@ -46,7 +46,7 @@ _MOST = 3
 
 @attrs.frozen
 class Dependence:
-    """An uncertain entry whose value decides whether the sentence about the run's limit holds.
+    """An uncertain entry on whose value it depends whether the sentence about the run's limit holds.
 
     correlation: of the entry's position in its range with whether the sentence holds, from -1 to 1.
     """
@@ -57,7 +57,10 @@ class Dependence:
 
 @attrs.frozen
 class Robustness:
-    """Says in how many draws the sentence holds, on which entries that depends, and what limits the run otherwise."""
+    """Says how sure the sentence is: in how many draws it holds, on which entries that depends, and what limits else.
+
+    A draw is a run with a random sample of the uncertain costs.
+    """
 
     holds: int
     draws: int
@@ -125,10 +128,10 @@ def robustness_of(
     deadline: float = math.inf,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Drawn | None:
-    """Run a point in `draws` draws of its uncertain entries, and compare what limits each run with `limit`.
+    """Run a point with `draws` random samples of its uncertain entries; compare what limits each run with `limit`.
 
-    No run is begun after `deadline`, a reading of `time.monotonic`; `jobs` runs are made at a time. Returns None if the
-    machine has no uncertain entry, or if there was no time for a draw.
+    No run is begun after `deadline`, a reading of `time.monotonic` in seconds; `jobs` runs are made at a time. Returns
+    None if the machine has no uncertain entry, or if there was no time for a run.
     """
     spec = spec_of(point)
     common = Draws.of([spec], (one for one in map(named_range, result.inputs) if one is not None))
@@ -159,7 +162,10 @@ _RIVAL = 0.25
 
 
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
-    """Add to the sentence what limits the run in other draws, if that is so in at least a quarter of the draws."""
+    """Add to the sentence what limits the run with other costs, if that is so in a quarter of the draws at least.
+
+    A draw is a run with a random sample of the uncertain costs.
+    """
     rival, count = next(iter(sure.others.items()), ("", 0))
     if not sure.draws or count < _RIVAL * sure.draws:
         return limit
@@ -180,7 +186,10 @@ def with_gains_in_draws(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Run the best changes with some draws of uncertain values, too; return `tried` with intervals of the gains."""
+    """Run the best changes with some random samples of the uncertain values, too.
+
+    Returns `tried` with intervals of the gains. deadline: a reading of `time.monotonic`, in seconds.
+    """
     best = [one for one in tried.what_ifs if one.gain > 1.0][:_CHANGES]
     numbers = list(zip(drawn.numbers, drawn.merits, strict=True))[:_GAIN_DRAWS]
     spec = spec_of(trials.point_of(None))
@@ -207,7 +216,7 @@ def with_curves(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Try 75, 50 and 25 % of the costs that gain most when they are zero, as Coz does with lines of code.
+    """Try 75, 50 and 25 % of the costs that gain most when they are zero, as the profiler Coz does with lines of code.
 
     Returns `tried` with curves of these gains.
     """
@@ -240,8 +249,8 @@ def _in_time(
 def order_effects(tried: Tried) -> list[str]:
     """Return a sentence for each change with an order effect.
 
-    It makes the run faster but is slower in some draws or with a part of its step, or it is a cheaper cost that makes
-    the run slower.
+    Such a change makes the run faster, but slower with some random samples of the costs or if only a part of the change
+    is made; or it makes a cost cheaper and the run slower.
     """
     return [text for one in tried.what_ifs if (text := _turned(one))]
 
@@ -277,9 +286,9 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Return the robustness with the two entries whose ranges move the elapsed time most, and with order effects.
+    """Return the robustness with the two entries whose ranges change the elapsed time most, and with order effects.
 
-    Costs whose change had a gain are tried first, since with few draws chance alone gives a high correlation.
+    Costs whose change had a gain are tried first, since with few random samples chance alone gives a high correlation.
     budget_s: real time for these runs, in seconds.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
@@ -305,7 +314,7 @@ def deciding(
 def shares_in_time(
     points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
 ) -> list[Any]:
-    """Return the decoded answers of `shares_at` for the points, in order, up to those that no longer begin in time."""
+    """Return the decoded answers of `shares_at` for the points, in order, up to those that do not begin in time."""
     futures: list[Future[bytes]] = []
     said: list[Any] = []
     for done, _ in enumerate(points):
@@ -321,8 +330,10 @@ def shares_in_time(
 def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
     """Return the entries whose positions in their ranges correlate significantly with whether the sentence holds.
 
-    The threshold is corrected for the number of entries (Bonferroni): if no entry matters, there is a chance of 5 %
-    that any is returned. At most three are returned, those with the largest correlation.
+    places: for each draw, the position of every entry in its range. The threshold is corrected for the number of
+    entries
+    (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three are returned, those
+    with the largest correlation.
     """
     if not holds or all(holds) or not any(holds):
         return ()
@@ -346,7 +357,10 @@ _LEAST = 4
 
 @attrs.frozen
 class TotalOrder:
-    """The total-order Sobol index of an entry, or of all others together, and half its 95 % interval's width."""
+    """The total-order Sobol index of an entry, or of all others together, and half its 95 % interval's width.
+
+    The index is the part of a figure's variance in which the entry is involved.
+    """
 
     entry: str
     index: float
@@ -357,7 +371,9 @@ class TotalOrder:
 class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
-    samples: how many of the `asked` base samples were complete within the budget.
+    An index is the part of the share's variance in which an uncertain entry is involved. samples: how many of the
+    `asked`
+    base samples were complete within the budget.
     """
 
     resource: str
@@ -378,7 +394,11 @@ class SobolIndices:
 def groups_of(
     places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
 ) -> dict[str, str]:
-    """Return the group of each entry: its own for the `most` that correlate best with the figure, else a common one."""
+    """Return the group of each entry: one of its own for the `most` that correlate best with the figure.
+
+    All other entries share one group. places: for each draw (random sample), the position of every entry in its range.
+    figures: the figure in each draw.
+    """
     found = correlations(places, figures)
     chosen = sorted(found, key=lambda entry: (-abs(found[entry]), entry))[:most]
     rest = f"the other {len(found) - len(chosen)} entries"
@@ -397,8 +417,9 @@ def total_order(
 ) -> SobolIndices:
     """Run base samples, each of as many runs as there are groups plus two, and return the Sobol indices.
 
-    No run is begun after `deadline`, a reading of `time.monotonic`. A base sample that is not complete then, or whose
-    run fails, is not used. Raises UserError if SALib is not installed.
+    No run is begun after `deadline`, a reading of `time.monotonic` in seconds. A base sample that is not complete then,
+    or
+    whose run fails, is not used. Raises UserError if SALib is not installed.
     """
     problem = {
         "num_vars": len(groups),

@@ -29,7 +29,7 @@ ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
 
 @attrs.frozen
 class ArrayUseRecord:
-    """Says how one iteration of a kernel uses an array; `laf` is its local access frequency: loads plus stores."""
+    """How one iteration of a kernel uses an array; `laf` is the local access frequency: loads plus stores."""
 
     name: str
     reads: float
@@ -49,7 +49,7 @@ class ArrayUseRecord:
 
 @attrs.frozen
 class KernelRecord:
-    """A kernel: file and line (None if its costs are declared), costs per iteration, arrays, and guessed facts."""
+    """A kernel: file and line (None if its costs are declared), costs per iteration, arrays, and what is guessed."""
 
     name: str
     file: str | None
@@ -256,7 +256,7 @@ _ARRAY = ("array", "loads", "stores", "LAF", "elements in", "out", "bytes", "ind
 
 
 def declared(kernel: Kernel) -> Iterable[RenderableType]:
-    """Show a kernel that declares its costs and has no source, and how it says that it uses each array."""
+    """Show a kernel that declares its costs and has no source: the costs, and how it uses each array."""
     costs = f"{number(kernel.flops_per_iteration)} flops and {number(kernel.bytes_per_iteration)} bytes an iteration"
     yield f"\n[bold]{escape(kernel.name)}[/]: declared, {costs}"
     if kernel.arrays:
@@ -305,7 +305,7 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
 
 
 def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
-    """Show the target regions of a host function, with how often each runs, and its objects by rank."""
+    """Show the target regions of a host function, with how often each runs, and its objects by access frequency."""
     regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
     for region in program.regions:
         regions.add_row(

@@ -125,7 +125,7 @@ def _is_measured(observed: Observed, time_ps: int) -> bool:
 
 @attrs.frozen
 class RooflineKernel:
-    """All launches of one kernel from one line; `seconds` are their times on the device, added up."""
+    """All launches of one kernel from one source line; `seconds` is the sum of their times on the device."""
 
     name: str
     place: str
@@ -158,7 +158,7 @@ class Roofline:
         return "arithmetic"
 
     def reached(self, kernel: RooflineKernel) -> float:
-        """Return the part of its ceiling, 0 to 1, that a kernel attains."""
+        """Return the part, 0 to 1, of its ceiling (bandwidth or flop/s) that a kernel attains."""
         if not kernel.seconds:
             return 0.0
         if self.bound_of(kernel) == "memory":
@@ -209,7 +209,7 @@ AS_IT_IS: Final = "the device, as it is"
 
 @attrs.frozen
 class Verdict:
-    """Compares how long a line's target regions took with estimates of other places to run them.
+    """Compares how long a line's target regions took with estimates for the host, or with mapped data.
 
     All times are seconds, summed over the line's `runs` launches.
     """

@@ -39,15 +39,15 @@ PACKETS = 20_000
 
 
 class MissingExtra(ImportError):
-    """An optional package is not installed; the message says how to install it."""
+    """Raised when an optional package is not installed; the message says how to install it."""
 
 
 class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
     Tracks, slices, arrows and counters are those of `drawing`. causal_log: the log of the same run; with it, threads'
-    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too. number, name: of one of
-    several runs in the file, counted from 0, where the first one begins it; its groups have the name in front.
+    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too. number, name: for one of
+    several runs in the file: its number from 0, and the name in front of its groups; number 0 begins the file.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """
@@ -77,8 +77,9 @@ class PerfettoFile:
     def side_by_side(path: Path) -> Callable[[Scenario, Comparison, RunSpec], Path]:
         """Return a function that runs all variants of a comparison once more and draws them into one file.
 
-        It takes the scenario, the comparison and the options of all its runs, and returns the path. Raises UserError
-        without the `perfetto` package; the function, when the file cannot be written.
+        That function takes the scenario, the comparison and the options of all its runs, and returns the path; it
+        raises
+        UserError when the file cannot be written. Raises UserError without the `perfetto` package.
         """
         library("perfetto", "perfetto")  # missing, it is missed before hours of runs and not after
         return functools.partial(_draw_variants, path)

@@ -49,11 +49,12 @@ def explain(
 
         offloadrt.explain("exahype", threads=64, machine="h100")
 
-    budget_s: with 0 it tries no changes, and draws only what `draws` asks for. draws: places in all ranges at which it
-    is looked whether the sentence holds; by default 16, 0 makes none. sobol: base samples for total-order Sobol
-    indices, a power of two. whole: run all instances of repeated phases.
+    budget_s: with 0 no changes are tried, and only the `draws` asked for are made. draws: with how many random samples
+    of
+    the uncertain costs it is checked whether the sentence holds; by default 16, 0 makes none. sobol: base samples for
+    total-order Sobol indices, a power of two. whole: run all instances of repeated phases.
 
-    Raises as `offloadrt.execute`.
+    Raises what `offloadrt.execute` raises.
     """
     chosen = found(scenario)
     parameters, fields = divided(chosen, keywords)
@@ -68,7 +69,7 @@ def explain(
 
 @attrs.frozen
 class Report:
-    """A page about a run, or about several beside one another. A notebook shows it; `save` writes it to a file."""
+    """A page about a run, or about several side by side. A notebook shows it; `save` writes it to a file."""
 
     html: str = attrs.field(repr=False)
 
@@ -101,7 +102,7 @@ def report(
     jobs: int | None = None,
     **keywords: Any,
 ) -> Report:
-    """Draw where the time of a run went, as a page; a keyword with two values compares two runs.
+    """Show where the time of a run went, as an HTML page; a keyword with two values compares two runs.
 
     ::
 
@@ -111,7 +112,7 @@ def report(
     draws and whole: as in `explain`. window_s: what to show of a long run, in seconds of virtual time; by default all
     that is measured. sources: folders with the program's source files. date: of the page, in words.
 
-    Raises as `offloadrt.execute`; UserError for a folder that there is not.
+    Raises what `offloadrt.execute` raises; UserError for a folder that does not exist.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -191,9 +192,9 @@ def timeline(
 
         offloadrt.timeline("overlap", threads=4, window_s=(0.0, 1e-3), tracks=["host thread *", "device table"])
 
-    window_s: what to show, in seconds of virtual time. tracks: patterns of the names of those that are drawn.
+    window_s: what to show, in seconds of virtual time. tracks: patterns of the names of the tracks to draw.
 
-    Raises as `offloadrt.execute`; UserError for a window in which nothing happened, and without matplotlib.
+    Raises what `offloadrt.execute` raises; UserError for a window in which nothing happened, and without matplotlib.
     """
     chosen = found(scenario)
     parameters, fields = divided(chosen, keywords)

@@ -75,7 +75,7 @@ class ResourceUse:
 
 
 def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
-    """Return how each family of locks was used in the windows, those held the longest first."""
+    """Return how each family of locks was used in the measured windows, with those held longest first."""
     elapsed_ps = sum(end - begin for begin, end in windows)
     holds = _holds(history)
     queues: dict[str, list[Window]] = {}
@@ -301,7 +301,7 @@ _WORK = {
 
 @attrs.frozen
 class PathShare:
-    """A group of parts of the critical path: its time, and its share of the whole path."""
+    """A group of parts of the critical path: the time of the group, and its share of the whole path."""
 
     name: str
     ps: int
@@ -312,7 +312,7 @@ class PathShare:
 
 @attrs.frozen
 class Limit:
-    """Says what limits a run: a resource, the call or kernel behind it, and a sentence that says so."""
+    """Says what limits a run: a resource, the call or kernel that uses it most, and the sentence to print."""
 
     resource: str
     call: str

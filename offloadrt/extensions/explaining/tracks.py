@@ -30,7 +30,7 @@ FAULT_TRACK = "page fault"
 
 @attrs.frozen
 class Slice:
-    """A slice of a track, which took time; `level` is the number of slices around it. Times are picoseconds."""
+    """A bar on a track, which took time; `level` is the number of bars around it. Times are picoseconds."""
 
     begin_ps: int
     end_ps: int
@@ -60,7 +60,7 @@ class TimelineTrack:
 
 @attrs.define
 class Counter:
-    """A number over time: the times at which it changes, and its value from each of them on."""
+    """A number over time: the times (in ps) at which it changes, and its value from each of them on."""
 
     group: str
     name: str
@@ -70,7 +70,7 @@ class Counter:
 
 
 class Timeline:
-    """A canvas that keeps what is drawn on it."""
+    """A canvas (`drawing.Canvas`) that keeps what is drawn on it, as tracks with slices, and counters."""
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}
@@ -79,21 +79,21 @@ class Timeline:
         self.counters: list[Counter] = []
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a track for a thread."""
+        """Make a track for a thread, and return the track's number."""
         return self.lane(group, name)
 
     def lane(self, group: str, name: str, /) -> int:
-        """Make a track for a lane of a resource."""
+        """Make a track for a lane of a resource, and return the track's number."""
         self.tracks.append(TimelineTrack(group, name))
         return len(self.tracks) - 1
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a counter and return its number."""
+        """Make a counter (a number over time), and return the counter's number."""
         self.counters.append(Counter(group, name, unit))
         return len(self.counters) - 1
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """Begin a slice."""
+        """Begin a slice (a bar) on a track at a time in picoseconds."""
         on = self.tracks[track]
         directive = int(notes.get("directive", 0))
         if on.group != HOST and (place := self._places.get(directive)):
@@ -112,7 +112,7 @@ class Timeline:
         """Ignore instants: a timeline keeps only slices and counters."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """Note the new value of a counter."""
+        """Note the new value of a counter at a time in picoseconds."""
         counter = self.counters[track]
         counter.times_ps.append(time_ps)
         counter.values.append(value)
@@ -146,7 +146,10 @@ def _cut(one: Slice, window: tuple[int, int]) -> Slice:
 
 
 def phases_of(causal_log: CausalLog) -> dict[str, int]:
-    """Return at which picosecond each named phase (`Run.phase`) first begins; drawing a run consumes these data."""
+    """Return the picosecond at which each named phase (`Run.phase`) first begins, by name.
+
+    Call it before the run is drawn, because drawing takes the annotations out of `causal_log`.
+    """
     begins: dict[str, int] = {}
     for annotation in causal_log.annotations:
         if annotation.what == "begin" and annotation.name not in ACTIVITIES:
@@ -201,8 +204,8 @@ def by_number(name: str) -> list[tuple[int, str]]:
 def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
     """Return tracks with `most` slices at most, and the length in ps below which slices were joined; 0 if none were.
 
-    Neighbours on a track and level that are shorter than this length, and less than this apart, become one slice. It
-    says how many slices it stands for, which part of its time they take, and what they did most. It is at most
+    Neighbours on a track and level that are shorter than this length, and less than this apart, become one slice, which
+    says how many slices it replaces, which part of its time they take, and what they did most. It is at most
     `_LONGEST_JOINED` such lengths long.
     """
     lengths = sorted((one.ps for track in timeline.tracks for one in track.slices), reverse=True)
@@ -275,7 +278,7 @@ _NUMBER = re.compile(r"\s+\d+(?=\s|$)")
 
 @attrs.define
 class Frame:
-    """A node of the flame graph: the time of all host threads in slices with this name, nested in those above it."""
+    """A node of the flame graph: the time of all host threads in slices with this name, below the same parents."""
 
     name: str
     kind: str = ""
@@ -284,7 +287,7 @@ class Frame:
     inner: dict[str, Frame] = attrs.field(factory=dict)
 
     def child(self, name: str, kind: str) -> Frame:
-        """Return the inner frame of that name, made when it is first asked for."""
+        """Return the inner frame of that name; it is made when it is first asked for."""
         return self.inner.setdefault(name, Frame(name, kind))
 
 
@@ -383,7 +386,7 @@ _OF_COUNTERS: Final[Iterable[tuple[str, str]]] = (
 
 
 def kind_of(track: TimelineTrack, one: Slice) -> str:
-    """Return the one of `KINDS` to which a slice belongs, from its name and its track's name."""
+    """Return the kind of a slice, one of `KINDS`, from its name and the name of its track."""
     name = one.name
     if one.kind:
         return one.kind
@@ -409,7 +412,7 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
 
 
 def kind_of_counter(counter: Counter) -> str:
-    """Return the one of `KINDS` that a counter counts, from its name."""
+    """Return the kind of what a counter counts, one of `KINDS`, from the counter's name."""
     return next((kind for begin, kind in _OF_COUNTERS if counter.name.startswith(begin)), "other work")
 
 

@@ -111,7 +111,7 @@ class Proposal:
 
 
 def decisions(scenario: Scenario, given: Mapping[str, Value], configuration: str | None = None) -> list[Proposal]:
-    """Propose other values of the parameters that the user may choose, and other memory configurations.
+    """Propose other values for the parameters that the user may choose, and other memory configurations.
 
     configuration: the value of `--configuration`; None if it was not given.
     """
@@ -136,7 +136,7 @@ def switches(
 ) -> list[Proposal]:
     """Propose environment variables and allocators, which change a run without a change of the program.
 
-    A switch is proposed only if the path has something that it acts on. model: the programming model.
+    A variable or allocator is proposed only if it acts on some part of the critical path. model: the programming model.
     """
     shares, whole_ps = _shares(path), sum(part.ps for part in path)
     found: list[Proposal] = []
@@ -287,7 +287,7 @@ def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
-    """Return the change that halves a cost, if removing it gained `gain`; None if half of it cannot be tried."""
+    """Return the change that halves a cost, if removing the cost gained `gain`; None if half of it cannot be tried."""
     if change.kind != "cost":
         return None
     ((key, given),) = change.overrides.items()
@@ -372,7 +372,10 @@ _WORTH = 1.01
 
 @attrs.frozen
 class CurvePoint:
-    """The gain when `part` of a cost is left; for a rate, when that part of its increase to the double is left out."""
+    """How much a run gains when `part` (0 to 1) of a cost is left.
+
+    For a rate, `part` is how much of its increase to the double is left out.
+    """
 
     part: float
     gain: float
@@ -380,7 +383,7 @@ class CurvePoint:
 
 @attrs.frozen
 class WhatIf:
-    """A change that was tried, and what it gained."""
+    """A change that was tried, and how much faster the run was with it."""
 
     change: Proposal
     elapsed_s: float
@@ -440,7 +443,7 @@ _MOST_REFUSED = 4
 
 
 def notes_on_work(tried: Tried, most: int) -> list[str]:
-    """Say which of the first `most` changes make the run do more, less or other work than before."""
+    """Say which of the first `most` changes make the run do more work than before, less, or other work."""
     scaled = [one for one in tried.what_ifs[:most] if one.work != 1.0]
     notes = [f"{one.change.name} does {one.work:.3g} times the work; its gain is for equal work" for one in scaled]
     if tried.other_work:
@@ -557,16 +560,16 @@ class Trials:
         return time.monotonic() + usual_s < self.deadline
 
     def point_of(self, change: Proposal | None) -> Point:
-        """Return the point (one run) of a sweep that tries a change; for None, that of the run to explain."""
+        """Return the run (a point of a sweep) that tries a change; for None, the run to explain."""
         if change is None:
             return Point(registry.reference(self.scenario), dict(self.given), self.options)
         options = attrs.evolve(self._options(change), overrides={**self.options.overrides, **change.overrides})
         return Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
 
     def parts_of(self, change: Proposal) -> dict[float, Proposal]:
-        """Return variants of a cost's change that leave out a part of its step, by that part: 0.75, 0.5 and 0.25.
+        """Return variants of a cost's change that make only a part of it, by that part: 0.75, 0.5 and 0.25.
 
-        Empty if the change is no cost, or is neither its zero nor its double.
+        Empty if the change is no cost, or neither sets the cost to zero nor doubles a rate.
         """
         if change.kind != "cost" or self.spec is None:
             return {}
@@ -611,7 +614,7 @@ class Trials:
         return new
 
     def merit_in(self, result: Result) -> float:
-        """Return the figure of merit of a run, in seconds."""
+        """Return the time of a run, in seconds, that the changes are to improve."""
         value = result.measured.get(self.merit, result.elapsed_s)
         return float(value) if isinstance(value, int | float) else result.elapsed_s
 

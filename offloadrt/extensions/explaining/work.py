@@ -36,7 +36,7 @@ class WorkDone:
     """Whether instances of repeated phases were left out, so that the numbers are estimated."""
 
     def over(self, other: WorkDone) -> float | None:
-        """Return this work over another run's; None if flops, bytes and messages do not have the same ratio."""
+        """Return the ratio of this work to another run's; None if flops, bytes and messages have different ratios."""
         pairs = [(getattr(self, name), getattr(other, name)) for name in ("flops", "kernel_bytes", "message_bytes")]
         if not any(any(pair) for pair in pairs):
             pairs = [(self.copied_bytes, other.copied_bytes)]

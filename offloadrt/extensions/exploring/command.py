@@ -297,8 +297,9 @@ class OutcomeRecord:
 class FailureRecord:
     """A failing run, after it was made as small as possible.
 
-    `expected` came out in the order of scheduling, without a fault; `detail` is the error's own traceback, or what the
-    checkers report; `token` is what `replay` takes.
+    `expected` is the outcome in the order of scheduling, without a fault; `detail` is the error's own traceback, or
+    what
+    the checkers report; `token` is the text from which `replay` repeats the run.
     """
 
     program: str
@@ -343,9 +344,9 @@ class FailureRecord:
 
 @attrs.frozen
 class ExplorationRecord:
-    """The JSON record that `explore` prints: the outcomes of all runs, that in the order of scheduling first.
+    """The JSON record that `explore` prints: the outcomes of all runs, first that of the order of scheduling.
 
-    `every_schedule`: whether all within the bound of `dfs` were run.
+    `every_schedule`: whether all schedules within the bound of `dfs` were run.
     """
 
     program: str
@@ -397,7 +398,7 @@ class EverywhereRecord:
 class ReplayRecord:
     """The JSON record that `replay` prints: the outcome, and whether the run is the same as the token's.
 
-    `same_run`: event by event, by the hash of its trace; `changed` names what is another one since then: the program,
+    `same_run`: event by event, by the hash of its trace; `changed` names what has changed since then: the program,
     its machine, or offloadrt.
     """
 

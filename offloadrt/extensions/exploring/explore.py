@@ -74,7 +74,7 @@ class CountedOutcomes(ABC):
         )
 
     def count(self, outcome: RunOutcome, number: int, case: ScheduleCase) -> None:
-        """Count the outcome of a run, which has this number and this case."""
+        """Count the outcome of a run with this number and this case (its schedule, costs and faults)."""
         self.outcomes.setdefault(outcome.key, Counted(outcome, number, case)).runs += 1
         self.runs += 1
 
@@ -108,7 +108,9 @@ def explore(
 ) -> Exploration:
     """Run `program` under `runs` schedules of `plan`; stop after the batch with the first failure unless `keep_going`.
 
-    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError.
+    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError for a program
+    that
+    cannot be run.
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
@@ -143,7 +145,7 @@ def explore(
 
 
 def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePlan:
-    """Return the plan with the program's duration in virtual seconds, its number of choices and its costs."""
+    """Return the plan adapted to the program: its duration (virtual seconds), number of choices and costs."""
     plan = plan.fitted(duration, 1, program.costs() if plan.kind == "costs" else ())
     if plan.kind in ("pct", "delay"):
         reach = (plan.length or 0.0) if plan.kind == "pct" else 0.0
@@ -162,14 +164,14 @@ class _Reaching(Fifo):
 
 @attrs.frozen
 class CaseRun:
-    """The outcome of one run and, for dfs, the places at which further schedules may depart from it."""
+    """The outcome of one run and, for dfs, the moments at which other schedules may depart from it."""
 
     outcome: RunOutcome
     chances: Sequence[Chance] = ()
 
 
 def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[CaseRun]:
-    """Run a program once for each case; `detailed` tells whether to record, for dfs, where others may depart."""
+    """Run a program once for each case; `detailed`: record, for dfs, where other schedules may depart."""
     made = []
     with patient_collector():
         for case in cases:
@@ -239,7 +241,7 @@ class WitnessedProgram(Program, Protocol):
 
 @attrs.define(kw_only=True)
 class Everywhere(CountedOutcomes):
-    """The outcomes of runs with a fault at each await; outcomes that are not documented are failures."""
+    """The outcomes of runs with a fault at each await; any outcome that is not documented is a failure."""
 
     calls: int
     """How many calls of the driver libraries the program makes."""
@@ -261,9 +263,11 @@ def everywhere(
     jobs: int = 1,
     advanced: Callable[[Everywhere], None] | None = None,
 ) -> Everywhere:
-    """Run `program` once for each of its awaits with a fault there, but at most `runs` times.
+    """Run `program` once for each of its awaits (calls and waits), which fails then; at most `runs` times.
 
-    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError.
+    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError for a program
+    that
+    cannot be run.
     """
     outcome, recorder = program.recorded_awaits()
     found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
@@ -314,7 +318,7 @@ class Shrunk:
     """How many runs were made to make it smaller."""
 
     def fails(self, program: Program, case: ScheduleCase, reference: RunOutcome) -> RunOutcome | None:
-        """Run a case; return its outcome if it fails like this one, None if not or if no runs are left."""
+        """Run a case; return its outcome if it fails like this one; None if it does not, or if no runs are left."""
         if self.runs >= _RUNS:
             return None
         self.runs += 1
@@ -325,7 +329,7 @@ class Shrunk:
         return outcome if same else None
 
     def accept(self, case: ScheduleCase) -> bool:
-        """Replace the case by a smaller one if that fails as well; return whether it does."""
+        """Replace the case by a smaller one if the smaller one fails as well; return whether it does."""
         outcome = self.fails(self.program, case, self.reference)
         if outcome is not None:
             self.case, self.outcome = case, outcome
@@ -335,9 +339,9 @@ class Shrunk:
 def shrink(
     program: Program, plan: SchedulePlan, case: ScheduleCase, outcome: RunOutcome, reference: RunOutcome
 ) -> Shrunk:
-    """Make the failing run `case` of `program` smaller; return the smallest one that fails in the same way.
+    """Make the failing run `case` of `program` smaller; return the smallest run found that fails in the same way.
 
-    After KeyboardInterrupt, return the smallest one up to then.
+    After KeyboardInterrupt, return the smallest one found until then.
     """
     shrunk = Shrunk(program, case, outcome, reference)
     with suppress(KeyboardInterrupt), patient_collector():

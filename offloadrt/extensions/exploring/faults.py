@@ -31,13 +31,11 @@ RATE: Final = 0.01
 
 
 class BadFault(ValueError):
-    """The text of a fault cannot be read."""
+    """Raised for the text of a fault that cannot be read."""
 
 
 def fault_of(text: str) -> InjectedFault:
-    """Read one fault from its text (`FORMS`).
-
-    Raises BadFault.
+    """Read one fault from its text (`FORMS`). Raises BadFault for a text that is no fault.
 
     >>> fault_of("cuMemAlloc:3+").number, fault_of("slow:h2d:10x@2ms").since
     (3, 0.002)

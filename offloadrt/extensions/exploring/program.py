@@ -132,7 +132,7 @@ class Wait:
 
 @attrs.define(eq=False)
 class AwaitRecorder(trio.abc.Instrument):
-    """Records the awaits of a run: its calls of the driver libraries and the waits of its threads."""
+    """Records the awaits of a run: its calls of the driver libraries, and the waits of its threads."""
 
     waits: list[Wait] = attrs.field(factory=list)
     calls: list[str] = attrs.field(factory=list)
@@ -141,7 +141,7 @@ class AwaitRecorder(trio.abc.Instrument):
 
     @asynccontextmanager
     async def around(self, run: Run) -> AsyncIterator[None]:
-        """Record while the body runs."""
+        """Record the awaits of a run while the body of ``async with`` executes."""
         add_instrument(self)
         try:
             yield
@@ -232,7 +232,10 @@ class Ended:
     def of(
         cls, run: Run, outcome: RunOutcome, reports: Sequence[Callable[[], Sequence[str]]], end_check: EndCheck | None
     ) -> Ended:
-        """Make the record of a run; reports of its checkers and violations that `end_check` found are its outcome."""
+        """Make the record of a run.
+
+        Reports of its checkers, and violations that `end_check` found, replace its outcome.
+        """
         if found := [line for report in reports for line in report()]:
             outcome = reported(found)
         if end_check is not None and end_check.violations:
@@ -248,7 +251,7 @@ class Program(Protocol):
         """Return the program's name in reports."""
 
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
-        """Run the program once, with the costs and faults of `case` and under `strategy`.
+        """Run the program once, with the costs and faults of `case` and in the order of `strategy`.
 
         Raises UserError for wrong options.
         """
@@ -350,7 +353,7 @@ _DIGITS = 12
 
 
 def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
-    """Run a case once more, and return the token of that run."""
+    """Run a case once more, and return the token (text) from which that run can be repeated."""
     ended = program.run(case, case.strategy, hash=True)
     options = program.options.changed()
     options.pop("gear", None)  # both give the same run
@@ -423,7 +426,7 @@ class Replayed:
 
 
 def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()) -> Replayed:
-    """Run again what a token stands for. Raises UserError for an unreadable token and for a program that is missing."""
+    """Repeat the run that a token describes. Raises UserError for an unreadable token or a missing program."""
     token = Token.decode(text)
     if "::" in token.program:
         file = token.program.partition("::")[0]
@@ -471,7 +474,7 @@ class _Departed:
 
 @attrs.define
 class StoryStrategy(Watched):
-    """Chooses as `strategy` does, and records which actors are passed over or held back, for the story of a run."""
+    """Chooses as ``strategy`` does, and records which actors are passed over or held back, to describe the run."""
 
     departed: list[_Departed] = attrs.field(init=False, factory=list)
     sites: dict[int, str] = attrs.field(init=False, factory=dict)
@@ -508,7 +511,7 @@ class StoryStrategy(Watched):
         return f"{actor.name} ({site})" if site else actor.name
 
     def lines(self) -> list[str]:
-        """Return the story of the run, as lines of text."""
+        """Describe where the run departed from the order of scheduling, as lines of text."""
         lines = []
         for one in self.departed:
             late = "goes behind the others" if not one.seconds else f"is held back for {_time(one.seconds)}"
@@ -520,14 +523,17 @@ class StoryStrategy(Watched):
 
 
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
-    """Run a case once more; return its faults, its changed costs and its departures, as lines of text."""
+    """Run a case once more; return its faults, its changed costs and its departures, as lines of text.
+
+    A departure is a choice other than the order of scheduling.
+    """
     told = StoryStrategy(case.strategy)
     program.run(case, told)
     return [*(f"fault {fault}" for fault in case.faults), *cost_lines(case), *told.lines()]
 
 
 def cost_lines(case: ScheduleCase) -> Iterable[str]:
-    """Yield a line for each cost of a case that is not at its mean."""
+    """Yield a line for each cost of a case that differs from the mean of its range."""
     for key, share in case.costs:
         yield f"{key} is at {share:.0%} of its range"
     if case.jitter:

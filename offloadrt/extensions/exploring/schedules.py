@@ -59,7 +59,7 @@ class ScheduleCase:
 
     @property
     def size(self) -> int:
-        """Return the number of departures plus the number of drawn costs."""
+        """Return the number of departures (other choices than scheduling order) plus the number of random costs."""
         return len(self.departures) + len(self.costs)
 
 
@@ -105,7 +105,7 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
 
 
 def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
-    """Draw a position in its range for each entry; equal seeds draw the same on every version of Python."""
+    """Choose a random position in its range for each entry; equal seeds give the same on every version of Python."""
     draw = random.Random(seed).random
     return tuple((key, round(draw(), 4)) for key in keys)
 
@@ -146,7 +146,7 @@ class SchedulePlan:
 
     @classmethod
     def parse(cls, text: str, first_seed: int = 0) -> SchedulePlan:
-        """Read a strategy from its text. `first_seed` is the seed of the first run. Raises UserError."""
+        """Read a plan of schedules from its text. `first_seed` is the seed of the first run. Raises UserError."""
         kind, *numbers = text.split(":")
         if kind not in _NUMBERS:
             raise UserError(f"--strategy {text}: there are {', '.join(_NUMBERS)}{did_you_mean(kind, _NUMBERS)}")
@@ -168,7 +168,10 @@ class SchedulePlan:
         return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
 
     def case(self, number: int) -> ScheduleCase:
-        """Return the case of run `number`, counted from 0. Not for dfs, whose cases are derived from earlier runs."""
+        """Return the case (schedule) of run `number`, counted from 0.
+
+        Not for dfs, which derives cases from earlier runs.
+        """
         seed = self.first_seed + number
         if self.kind == "costs":
             return ScheduleCase("random", seed, costs=drawn(self.keys, seed), jitter=self.jitter)
@@ -239,7 +242,7 @@ class Token:
 
     @classmethod
     def decode(cls, text: str) -> Token:
-        """Read a token from its text; blanks and line breaks in it are ignored. Raises UserError."""
+        """Read a token from its text; blanks and line breaks in the text are ignored. Raises UserError."""
         text = "".join(text.split())
         if not text.startswith(PREFIX):
             other = text.startswith("offloadrt") and "." in text

@@ -34,7 +34,7 @@ PASSED = RunOutcome("result passed", "it passed", False)
 
 
 class MakeRun(Protocol):
-    """Makes a new run for a test; the arguments are added to those of the test's mark."""
+    """A function that makes a new run for a test; its arguments are added to those of the test's mark."""
 
     def __call__(self, **changes: Any) -> Run: ...
 
@@ -117,7 +117,7 @@ class ExploredTest:
         return ()
 
     def token(self, case: ScheduleCase) -> Token:
-        """Run a case once more, and return the token of that run."""
+        """Run a case once more, and return the token (text) from which that run can be repeated."""
         ended = self.run(case, case.strategy, hash=True)
         options = {CHECKED: True} if reports_mistakes in self.checkers else {}
         return Token(self.node, {}, options, (), case, self.digests(), ended.outcome.key, ended.hash)
@@ -131,7 +131,7 @@ class ExploredTest:
 def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
     """Run a test under many schedules; return the exception of the first failure, or None if all pass.
 
-    A note of the exception has the story and the token of the failing schedule. Raises UserError.
+    A note of the exception has a description and the token of the failing schedule. Raises UserError.
     """
     found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
     if not found.failures:
@@ -148,7 +148,7 @@ def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseExceptio
 def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
     """Run a test once for each of its awaits, with a fault there; return the exception of the first failure.
 
-    A note of it has the fault and the token. Returns None if all runs end as documented. Raises UserError.
+    A note of the exception has the fault and the token. Returns None if all runs end as documented. Raises UserError.
     """
     found = everywhere(tested, runs, InProcess())
     if not found.failures:
@@ -161,7 +161,7 @@ def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
 
 
 def replay_test(tested: ExploredTest, token: Token) -> BaseException | None:
-    """Run a test with a token's schedule; return its exception, with the story as a note, or None if it passes."""
+    """Run a test with a token's schedule; return its exception, with the schedule in a note; None if it passes."""
     error = tested.failing(token.case)
     if error is not None:
         changed = token.changed(tested.digests())

@@ -28,7 +28,7 @@ Op = TypeVar("Op")
 
 @attrs.frozen(eq=False)
 class HostBranch:
-    """Says how control chooses among the successors of a node."""
+    """Says how control chooses among the successors of a node: by which condition, and with which weights."""
 
     test: ast.expr | None = None
     """Where this condition holds, control goes to the first of two successors. None for a ``match`` and for the
@@ -40,7 +40,7 @@ class HostBranch:
 
 @attrs.define(eq=False)
 class Node(Generic[Op]):
-    """A place in the control flow. A node where paths only part or meet has no operation."""
+    """A point of a function's control flow. A node where paths only part or meet has no operation."""
 
     operation: Op | None = None
     branch: HostBranch | None = None
@@ -53,7 +53,7 @@ class Node(Generic[Op]):
 
 @attrs.define(eq=False)
 class HostLoop(Generic[Op]):
-    """A loop. `head` is executed before each round, and once more when there is no round left.
+    """A loop. `head` is executed before each iteration, and once more when there is no iteration left.
 
     Control goes from there to `body` or to what follows.
     """
@@ -74,7 +74,7 @@ class HostLoop(Generic[Op]):
 
 @attrs.define(eq=False)
 class InlinedCall(Generic[Op]):
-    """The body of a function that replaces its call."""
+    """A function's body, which stands in the graph in place of a call of the function."""
 
     start: Node[Op] = attrs.field(factory=Node)
     after: Node[Op] = attrs.field(factory=Node)
@@ -86,7 +86,7 @@ Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
 
 
 def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
-    """Yield all nodes in the order of the source."""
+    """Yield all nodes of the control flow, in the order of the source."""
     for piece in pieces:
         if isinstance(piece, Node):
             yield piece
@@ -95,7 +95,7 @@ def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
 
 
 class Scope:
-    """The values of a function's names at the point of the source that the walk has reached.
+    """What the names of a function stand for at the point of the source that the walk through it has reached.
 
     A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
     are.
@@ -134,7 +134,7 @@ class Scope:
 
     @property
     def facts(self) -> int:
-        """Return the number of facts that hold in a whole function. A loop whose body adds to them is walked again."""
+        """Return the number of facts found that hold in the whole function; a loop that adds one is walked again."""
         return 0
 
     def define(self, tree: FunctionTree) -> None:
@@ -151,7 +151,7 @@ class Scope:
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Join the values that each name has on several paths through the function, where the paths meet."""
+        """Join what each name stands for on several paths through the function, at the point where the paths meet."""
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return the elements of a loop's iterable if the loop is to be walked once for each; empty for other loops."""
@@ -232,7 +232,7 @@ K = TypeVar("K", _Round, _Handlers)
 
 
 class FlowBuilder(Generic[Op, S]):
-    """Builds the graph while the walk goes through the source.
+    """Builds the control-flow graph while the walk goes through the source.
 
     Where paths meet, it asks the scope to join what the names stand for on each of them. Behind a jump there is no
     path: what is built there has no predecessor, and its names do not count where paths meet.
@@ -265,7 +265,7 @@ class FlowBuilder(Generic[Op, S]):
             self._end = None
 
     def reach(self, node: Node[Op]) -> None:
-        """Continue the path at `node`, and add the node to the present piece."""
+        """Continue the path at `node`, and add the node to the piece of the graph that is being built."""
         self.pieces.append(node)
         self._resume(node)
 
@@ -284,20 +284,20 @@ class FlowBuilder(Generic[Op, S]):
     def emit(self, operation: Op, origin: int) -> None:
         """Append an operation to the path.
 
-        origin: a key of its place in the source, the same for copies of one place.
+        origin: a key of where it stands in the source, the same for copies of one source node.
         """
         self.reach(Node(operation, origin=(origin, *self._context)))
 
     # what leaves a piece of the source
 
     def leave_function(self, last: Walk) -> None:
-        """Return from the function: run the code that a return passes, then `last`."""
+        """Leave the function by a return: go through the code that a return passes (``finally``), then `last`."""
         self._pass_to(None)
         last()
         self.jump(self.exit)
 
     def leave_round(self, is_break: bool) -> None:
-        """Leave the round of the innermost loop: for what follows the loop (``break``), or for its next round."""
+        """Leave an iteration of the innermost loop: to what follows the loop (``break``), or to its next iteration."""
         if (left := self._pass_to(_Round)) is not None:
             self.jump(left.after if is_break else left.start)
 
@@ -344,7 +344,7 @@ class FlowBuilder(Generic[Op, S]):
             self.jump(join)
 
     def cleaned_up(self, body: Walk, cleanup: Walk) -> None:
-        """Walk through `body`, and through `cleanup` on every way out of it."""
+        """Walk through `body`, and through `cleanup` on every way that leaves the body."""
         self._passed.append(cleanup)
         body()
         self._passed.pop()
@@ -373,9 +373,9 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(join)
 
     def loop(self, loop: HostLoop[Op], head: Walk, body: Walk, otherwise: Walk, endless: bool = False) -> None:
-        """Walk through a loop once, for all its rounds: `head` before each, `otherwise` when there is none left.
+        """Walk through a loop once, for all its iterations: `head` before each, `otherwise` when there is none left.
 
-        Walks through it again if that found facts about the whole function, since they hold from the first round on.
+        A walk that finds facts about the whole function is repeated, since they hold from the first iteration on.
         """
         self._resume(loop.start)
         start, before = self._end, dict(self.scope.names)
@@ -407,7 +407,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
-        """Walk through each round of a loop separately."""
+        """Walk through each iteration of a loop separately."""
         after = Node[Op]()
         for number, body in enumerate(rounds):
             following = Node[Op]()
@@ -422,7 +422,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def inlined(self, scope: S, body: Walk, origin: int) -> None:
-        """Walk through a function in the place of its call. The call is assumed to return, whatever it raises."""
+        """Walk through a function at the point of its call. The call is assumed to return, whatever it raises."""
         call = InlinedCall[Op]()
         self._resume(call.start)
         end = self._end
@@ -447,7 +447,7 @@ STAYS: Final = 124
 
 @attrs.frozen
 class Rounds:
-    """Says how often a loop runs once control has reached it; `body` is the mean number of rounds."""
+    """Says how often a loop runs each time that it is reached; `body` is the mean number of iterations."""
 
     body: float
     tests: float
@@ -457,18 +457,19 @@ class Rounds:
 
     @classmethod
     def written(cls, count: int, again: float) -> Rounds:
-        """Make the rounds of a loop that runs at most `count` of them.
+        """Compute how often a loop runs that has at most `count` iterations.
 
-        again: the probability that a round leads to the next.
+        again: the probability that an iteration leads to the next.
         """
         starts = float(count) if again == 1.0 else (1.0 - again**count) / (1.0 - again)
         return cls(starts, starts, again**count)
 
     @classmethod
     def unknown(cls, again: float, holds: float | None = None) -> Rounds:
-        """Make the rounds of a loop of which the source does not give the number.
+        """Estimate how often a loop runs whose number of iterations the source does not give.
 
-        again: the probability that a round leads to the next test. holds: the probability that the test of a ``while``
+        again: the probability that an iteration leads to the next test. holds: the probability that the test of a
+        ``while``
         holds; None where that is not known either, as for a loop over data.
         """
         if holds is None:
@@ -488,7 +489,7 @@ def case_blocks(node: ast.Match) -> list[list[ast.stmt]]:
 
 
 def shares(weights: Sequence[int]) -> list[float]:
-    """Return the probabilities of the sides of a branch, in proportion to their weights; they add up to 1."""
+    """Return the probabilities of a branch's sides, in proportion to their weights; they add up to 1."""
     total = sum(weights)
     return [weight / total if total else 1.0 / len(weights) for weight in weights]
 
@@ -510,7 +511,7 @@ def known(test: ast.expr | None) -> float | None:
 def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
     """Return the probability of a condition, computed from the weights of its two sides.
 
-    Each part of ``and`` and ``or`` is a branch of its own.
+    Each part of ``and`` and ``or`` counts as a separate branch.
     """
     holds = known(test)
     if holds is not None:
@@ -544,7 +545,10 @@ Weights = defaultdict[Node[Any], int]
 
 
 def frequencies(pieces: Sequence[Piece[Any]], entry: Node[Any]) -> dict[Node[Any], float]:
-    """Return how often each node is executed in one run of the function. Unreachable nodes may be missing."""
+    """Return how often each node is executed in one run of the function. Unreachable nodes may be missing.
+
+    pieces: the graph. entry: its first node.
+    """
     sides: dict[Node[Any], list[int]] = {}
     _weigh(pieces, defaultdict(lambda: STAYS), STAYS, sides)
     return _spread(pieces, {entry: 1.0}, 1.0, sides)

@@ -28,7 +28,7 @@ from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):
-    """Builds the graph of a host function by walking through its source."""
+    """Builds the control-flow graph of a host function by walking through the function's source."""
 
     def __init__(self, scope: S) -> None:
         self.flow = FlowBuilder[Op, S](scope)
@@ -39,7 +39,7 @@ class HostWalk(ABC, Generic[Op, S]):
 
     @property
     def pieces(self) -> list[Piece[Op]]:
-        """Return the graph's nodes in nested pieces, in the order of the source."""
+        """Return the graph's nodes in nested pieces (loops, inlined calls), in the order of the source."""
         return self.flow.pieces
 
     @property
@@ -49,7 +49,7 @@ class HostWalk(ABC, Generic[Op, S]):
 
     @property
     def scope(self) -> S:
-        """Return the scope of the function that the walk is in."""
+        """Return what the names stand for in the function that the walk is in."""
         return self.flow.scope
 
     # what a pass says
@@ -78,7 +78,7 @@ class HostWalk(ABC, Generic[Op, S]):
         """Handle the end of a ``with``."""
 
     def leaving(self, node: ast.AST) -> Op | None:
-        """Return the operation of leaving a function that is not inlined by ``return``, or any function by ``raise``.
+        """Return the operation of leaving a function: by ``return`` if it is not inlined, or any by ``raise``.
 
         None means that leaving is no operation.
         """
@@ -91,7 +91,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
-        """Walk through a function in the place of its call."""
+        """Walk through a function at the point of its call (`at`), in place of the call."""
         self.active.append(scope.place)
         self.flow.inlined(scope, self.later(scope.source.tree.body), id(at))
         self.active.pop()
@@ -159,7 +159,7 @@ class HostWalk(ABC, Generic[Op, S]):
         return lambda: self.block(statements)
 
     def returns(self, node: ast.AST) -> None:
-        """Append the operation of leaving the function, if it is not inlined and `leaving` returns one."""
+        """Append the operation of leaving the function, if the function is not inlined and `leaving` returns one."""
         if len(self.active) == 1 and (operation := self.leaving(node)) is not None:
             self.emit(operation, node)
 
@@ -173,7 +173,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.loop(node, loop, lambda: self.element(node.iter, is_async, node.target))
 
     def round(self, node: ast.For | ast.AsyncFor, element: ast.expr) -> Callable[[], None]:
-        """Return a function that walks through one round of a loop, with its variable standing for `element`."""
+        """Return a function that walks through one iteration of a loop, with the loop's variable as `element`."""
 
         def walk() -> None:
             self.scope.assign(node.target, element)
@@ -194,9 +194,9 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Walk through a loop for all its rounds.
+        """Walk through a loop for all its iterations.
 
-        Names that it assigns stand for different things in different rounds.
+        Names that the loop assigns stand for different things in different iterations.
         """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 
@@ -273,7 +273,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.restore({**names, **{name: before[name] for name in own if name in before}})
 
     def filtered(self, conditions: Sequence[ast.expr], body: Callable[[], None]) -> None:
-        """Walk through `body`, as executed for the elements for which all conditions hold."""
+        """Walk through `body`, which is executed for those elements for which all conditions hold."""
         if not conditions:
             body()
             return

@@ -38,7 +38,7 @@ class LoggedDifference:
 
     @property
     def more_s(self) -> float:
-        """Return by how many seconds it takes longer in the second log than in the first."""
+        """Return how many seconds it takes longer in the second log than in the first."""
         return self.seconds[1] - self.seconds[0]
 
 

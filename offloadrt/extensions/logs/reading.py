@@ -58,7 +58,7 @@ def _why_none(error: msgspec.DecodeError | KeyError | RecursionError) -> str:
 def lock_family(lock: str) -> str:
     """Return the name under which locks are summed: "entry locks" for "entry of a"; other names stay as they are.
 
-    So do the locks of each process: "device table of process 2".
+    The locks of a process stay as they are, too: "device table of process 2".
     """
     kind, of, owner = lock.partition(" of ")
     return f"{kind} locks" if of and not owner.startswith("process ") else lock

@@ -68,7 +68,10 @@ class MapItemSpec(msgspec.Struct, frozen=True):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """Changes elements lo to lo + len - 1: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c, modulo 2^32."""
+    """Changes elements lo to lo + len - 1 of an array: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c.
+
+    The arithmetic is modulo 2^32.
+    """
 
     arr: str
     op: Literal["add", "set", "mul"]

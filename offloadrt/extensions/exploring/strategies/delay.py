@@ -18,9 +18,10 @@ _OCTAVES = 10
 class Delay:
     """Holds actors back ``bound`` times when they go on after a wait, each time for up to ``longest`` virtual seconds.
 
-    The times are drawn among the first ``steps`` times that any actor goes on. Lengths are drawn on a logarithmic scale
-    of about three decades, so that short and long ones are equally likely. Actors that are ready at the same instant go
-    on in the order of scheduling.
+    These moments are chosen at random among the first ``steps`` times that any actor goes on. Lengths are random on a
+    logarithmic scale of about three decades, so that short and long ones are equally likely. Actors that are ready at
+    the
+    same instant go on in the order of scheduling.
     """
 
     seed: int = 0

@@ -18,7 +18,7 @@ from offloadrt.extensions.exploring.strategies.schedule import Choice, Departure
 
 @attrs.frozen
 class Dfs:
-    """Enumerates schedules with at most ``bound`` departures.
+    """Enumerates schedules with at most ``bound`` departures from the order of scheduling.
 
     A departure is another choice among the actors that are ready at one instant. Unless ``held`` is 0.0, it may also be
     that an actor is held back for ``held`` virtual seconds. `after` derives the next schedules from a run.
@@ -28,10 +28,11 @@ class Dfs:
     held: float = 0.0
 
     def after(self, departures: Sequence[Departure], chances: Sequence[Chance]) -> Iterator[tuple[Departure, ...]]:
-        """Yield the schedules with one departure more than a run; each schedule as its departures.
+        """Yield the schedules with one departure more than a run, each as a tuple of departures.
 
-        departures: those of the run. chances: all places at which it could have departed. The added departure comes
-        after all others, so that every schedule is yielded once.
+        departures: those of the run. chances: all moments at which it could have departed from the order of scheduling.
+        The
+        added departure comes after all others, so that every schedule is yielded once.
         """
         if len(departures) >= self.bound:
             return
@@ -44,7 +45,7 @@ class Dfs:
                 yield (*departures, Hold(chance.actor, chance.time, self.held))
 
     def strategy(self, departures: Sequence[Departure]) -> Schedule:
-        """Return a strategy that follows one of the schedules."""
+        """Return a strategy that follows the schedule with these departures."""
         return Schedule(departures, name="dfs")
 
 

@@ -26,7 +26,7 @@ class Chance:
 
 @attrs.define
 class Watched:
-    """Chooses as ``strategy`` does; a class that derives from it records the choices."""
+    """Chooses as ``strategy`` does; a class that derives from this one records the choices."""
 
     strategy: Strategy
     _delay: Callable[[Actor], float | None] | None = attrs.field(init=False)
@@ -51,8 +51,8 @@ class Recorded(Watched):
     """Chooses as ``strategy`` does, and records the choices.
 
     A `Schedule` of ``departures`` with the same ``reach`` repeats the run exactly. ``lateness`` has a hold for each
-    time that an actor was passed over or held back, with how late it went on; it is shorter, but repeats the run only
-    approximately.
+    time that an actor was passed over or held back, with how late it went on; that list is shorter, but repeats the run
+    only approximately.
     """
 
     detailed: bool = False

@@ -21,8 +21,9 @@ class Choice:
 class Hold:
     """A departure: an actor waits for ``seconds`` of virtual time when it goes on for the ``time``-th time, from 1.
 
-    Only those times are counted at which others could go on as well. With 0.0 seconds it goes on after all actors that
-    are ready.
+    Only those times are counted at which others could go on as well. With 0.0 seconds the actor goes on after all
+    actors
+    that are ready.
     """
 
     actor: int
@@ -38,7 +39,9 @@ Departure = Choice | Hold
 class Schedule:
     """Follows the recorded departures; everywhere else, it resumes actors in the order of scheduling.
 
-    ``reach`` is that of the strategy that made these choices, in virtual seconds.
+    ``reach`` is that of the strategy that made these choices, in virtual seconds: how much later a timer may be and
+    still
+    be a choice.
     """
 
     departures: Sequence[Departure]
