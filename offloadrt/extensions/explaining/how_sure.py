@@ -89,7 +89,10 @@ class Robustness:
 
 @attrs.frozen
 class Drawn:
-    """The runs with drawn values: those values, and which share of the path the sentence's resource has in each run."""
+    """The runs with random samples of the uncertain costs: which samples, and what limits each run.
+
+    shares: what the sentence's resource takes of the critical path in each run, from 0 to 1.
+    """
 
     robustness: Robustness
     draws: Draws
@@ -103,7 +106,7 @@ class Drawn:
 
 
 def shares_at(point: Point) -> bytes:
-    """Run one point; return as JSON its limit, the shares of its path by resource, and its times; or an error."""
+    """Run one point; return as JSON its limit, its critical path's shares by resource, and its times; or an error."""
     try:
         observed = observe(registry.find(point.scenario), point.parameters, point.options)
     except (UserError, ScriptFailed) as error:

@@ -198,7 +198,10 @@ class Observed:
 
     @property
     def elapsed_ps(self) -> int:
-        """Return the measured time: the lengths of all path parts, with the instances of phases that were left out."""
+        """Return the measured time in picoseconds, which is that of all path parts.
+
+        Instances of repeated phases that were not run are included by an estimate.
+        """
         return sum(part.ps for part in self.path)
 
     @property

@@ -375,7 +375,7 @@ class ExplorationRecord:
 
 @attrs.frozen
 class EverywhereRecord:
-    """The JSON record of `explore --faults everywhere`: the program's awaits by kind, and how many were failed."""
+    """The JSON record of `explore --faults everywhere`: the program's awaits by kind, and how many were tried."""
 
     program: str
     calls: int

@@ -23,7 +23,7 @@ _OF_LOCKS = frozenset({"LockWait", "LockAcquire", "LockRelease"})
 
 @attrs.frozen
 class EndedWait:
-    """A wait of an actor for a lock that has ended."""
+    """A wait of an actor for a lock, which has ended; `got` tells whether the actor got the lock."""
 
     lock: str
     since_ps: int
@@ -53,7 +53,8 @@ class LockWaits:
         """Read the next event of a trace; return the wait of its actor that ends with it, or None.
 
         lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
-        lock has given up. It has also given up if it gets the lock after that had been free, unless it was woken to try
+        lock has given up. It has also given up if it gets the lock after the lock had been free, unless it was woken to
+        try
         again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
         """
         if label not in _OF_LOCKS and actor not in self._waits:
@@ -94,7 +95,7 @@ _UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 
 @attrs.define
 class EngineUse:
-    """The copies of one copy engine in a trace; `busy_s` is their sum in virtual seconds."""
+    """The copies of one copy engine in a trace; `busy_s` sums their virtual seconds."""
 
     device: int
     engine: str
@@ -124,7 +125,7 @@ class CopiedBytes:
 
 @attrs.frozen
 class LogStatistics:
-    """The sums over a log, as `offloadrt stats` prints them."""
+    """The sums over a log (calls, locks, engines, kernels, bytes), as `offloadrt stats` prints them."""
 
     calls: dict[str, ProfiledCalls]
     locks: dict[str, TracedLock]
@@ -160,7 +161,7 @@ class TraceStatistics:
         return statistics
 
     def record(self) -> LogStatistics:
-        """Return all sums, engines, kernels and bytes in lists."""
+        """Return all sums as one record, with engines, kernels and bytes in lists."""
         moved = [CopiedBytes(*where, nbytes) for where, nbytes in self.bytes.items()]
         return LogStatistics(
             self.calls.table(), self.locks, list(self.engines.values()), list(self.kernels.values()), moved
@@ -230,7 +231,7 @@ class TraceStatistics:
 def statistics_of(path: Path) -> TraceStatistics:
     """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
 
-    Raises UserError when it cannot be read as one.
+    Raises UserError when the file cannot be read as a log.
     """
 
     def on_cut(number: int) -> None:

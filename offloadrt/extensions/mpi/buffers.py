@@ -27,11 +27,11 @@ TAG_UB: Final = (1 << 31) - 1
 
 
 class MpiError(OffloadError):
-    """An error that MPI reports for a call, for example for a message that is longer than its receive buffer."""
+    """Raised for an error that MPI reports for a call, such as a message that is longer than its receive buffer."""
 
     @classmethod
     def of_call(cls, sim: Simulation, reason: str, call: str, place: str = "", array: str = "") -> MpiError:
-        """Make the error of a call that the running thread makes at `place`, a line of the program."""
+        """Make the error of a call that the running thread makes at `place`, a source line of the program."""
         return cls.now(sim, reason + (f"; at {place}" if place else ""), call=call, array=array)
 
 
@@ -48,7 +48,7 @@ IN_PLACE: Final = InPlace()
 
 @attrs.frozen(eq=False)
 class MpiBuffer:
-    """Memory that a call reads or writes: how many bytes, where, in how many pieces, and the bytes themselves.
+    """Memory that an MPI call reads or writes: how many bytes, where, in how many pieces, and the bytes themselves.
 
     The replay of a recording makes it from count, datatype and address; a program in Python makes it by `buffer_of`.
     Raises ValueError for sizes that contradict one another.
@@ -156,8 +156,9 @@ def _with_gaps(section: Section) -> MpiBuffer:
 def device_buffer(process: Process, pointer: DevicePointer, nbytes: int | None = None) -> MpiBuffer:
     """Return the buffer of memory behind a device pointer: of `omp_target_alloc`, or of an array's `use_device_ptr`.
 
-    Without `nbytes` it is everything that is known to lie behind the pointer. Raises ValueError if the process has no
-    device of the pointer's number.
+    Without `nbytes` the buffer is everything that is known to lie behind the pointer. Raises ValueError if the process
+    has
+    no device with the pointer's device number.
     """
     size = pointer.nbytes if nbytes is None else nbytes
     devices = process.program.devices

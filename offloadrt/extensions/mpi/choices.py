@@ -321,5 +321,8 @@ LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
 
 
 def algorithm(library: str, call: str, size: int, nbytes: int, count: int) -> a.Algorithm:
-    """Return the algorithm that an MPI library chooses for a call; its sources say how they count `nbytes`, `count`."""
+    """Return the algorithm that an MPI library chooses for a collective call on `size` ranks.
+
+    The library's sources say how they count `nbytes` and `count`.
+    """
     return LIBRARIES[library][call](size, nbytes, count)

@@ -40,7 +40,7 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 
 @attrs.frozen(eq=False)
 class Channel:
-    """Sends and receives the messages of one collective at one rank, apart from all other messages and collectives."""
+    """Sends and receives the messages of one collective at one rank, apart from all other messages."""
 
     rank: int
     size: int
@@ -113,7 +113,7 @@ class Channel:
 
 
 def split(buffer: MpiBuffer, parts: int) -> list[MpiBuffer]:
-    """Split a buffer into `parts` parts of whole elements and nearly equal length; the longer ones come first."""
+    """Split a buffer into parts of whole elements and nearly equal length; the longer ones come first."""
     size = buffer.dtype.itemsize if buffer.dtype is not None else 1
     elements = buffer.nbytes // size
     short, longer = divmod(elements, parts)
@@ -145,7 +145,10 @@ def below(size: int) -> int:
 
 
 async def barrier_dissemination(c: Channel) -> None:
-    """Synchronize by dissemination (Hensgen, Finkel and Manber, 1988): in round k each rank signals rank + 2^k."""
+    """Synchronize all ranks by dissemination: in round k each rank signals rank + 2^k.
+
+    Hensgen, Finkel and Manber, 1988.
+    """
     distance = 1
     while distance < c.size:
         empty = MpiBuffer(0)
@@ -154,7 +157,10 @@ async def barrier_dissemination(c: Channel) -> None:
 
 
 async def barrier_doubling(c: Channel) -> None:
-    """Synchronize by recursive doubling; a rank beyond a power of two signals a partner before, and waits after."""
+    """Synchronize all ranks by recursive doubling: they exchange signals at distances 1, 2, 4, ….
+
+    A rank beyond the largest power of two signals a partner before, and waits for that partner after.
+    """
     empty, power = MpiBuffer(0), below(c.size)
     if c.rank >= power:
         await c.exchange(empty, c.rank - power, empty, c.rank - power)
@@ -171,7 +177,7 @@ async def barrier_doubling(c: Channel) -> None:
 
 
 async def barrier_linear(c: Channel) -> None:
-    """Synchronize at rank 0, which waits for a message from every rank and then answers all."""
+    """Synchronize all ranks through rank 0, which waits for a message from every rank and then answers all."""
     empty = MpiBuffer(0)
     if c.rank:
         await c.send(empty, 0)
@@ -188,7 +194,7 @@ Tree = Callable[[int, int], tuple[int, list[int]]]
 
 
 def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return parent and children in a binary tree numbered level by level, as Open MPI's topo_build_tree makes it."""
+    """Return a rank's parent and children in a binary tree numbered level by level (Open MPI's topo_build_tree)."""
     level = (rank + 1).bit_length() - 1
     width, place = 1 << level, rank + 1 - (1 << level)
     parent = place % (width // 2) + width // 2 - 1 if level else 0
@@ -196,7 +202,7 @@ def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return parent and children in a binomial tree, nearest children first (Open MPI's topo_build_bmtree)."""
+    """Return a rank's parent and children in a binomial tree, nearest first (Open MPI's topo_build_bmtree)."""
     parent = rank - below(rank) if rank else 0
     mask = below(rank) * 2 if rank else 1
     children = []
@@ -207,7 +213,7 @@ def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return parent and children in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
+    """Return a rank's parent and children in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
     mask = 1
     while mask < size and rank % (4 * mask) == 0:
         mask *= 4
@@ -220,7 +226,7 @@ def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def star(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return parent and children in a tree in which all other ranks are children of the root."""
+    """Return a rank's parent and children in a tree in which all other ranks are children of the root."""
     return 0, [] if rank else list(range(1, size))
 
 
@@ -234,7 +240,7 @@ async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) ->
 
 
 async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree: Tree) -> None:
-    """Reduce up a tree into the root's buffer; the next message is received while the last one is combined."""
+    """Reduce up a tree into the root's buffer; a rank receives the next message while it combines the last one."""
     relative = (c.rank - root) % c.size
     parent, children = tree(relative, c.size)
     came: list[tuple[MpiRequest, MpiBuffer]] = []
@@ -254,7 +260,7 @@ async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree:
 
 
 async def bcast_binomial(c: Channel, buffer: MpiBuffer, root: int) -> None:
-    """Broadcast down a binomial tree."""
+    """Broadcast the root's buffer down a binomial tree."""
     relative, mask = (c.rank - root) % c.size, 1
     while mask < c.size:
         if relative & mask:
@@ -269,7 +275,10 @@ async def bcast_binomial(c: Channel, buffer: MpiBuffer, root: int) -> None:
 
 
 async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, ring: bool) -> None:
-    """Broadcast as a binomial scatter and an allgather, by recursive doubling or in a ring (van de Geijn)."""
+    """Broadcast by a binomial scatter and an allgather, the latter by recursive doubling or in a ring.
+
+    Van de Geijn's algorithm, for long messages.
+    """
     parts = split(buffer, c.size)
     relative, mask = (c.rank - root) % c.size, 1
     end = c.size
@@ -443,7 +452,7 @@ async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[
 
 
 async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Allreduce by exchanging and combining whole buffers with a rank at twice the distance each time."""
+    """Allreduce by exchanging and combining whole buffers with ranks at distances 1, 2, 4, …."""
     active = await _fold(c, buffer, op)
     if active is not None:
         other = buffer.temporary()
@@ -487,7 +496,7 @@ async def allreduce_ring(c: Channel, buffer: MpiBuffer, op: Op) -> None:
 async def reduce_scatter_halving(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter by recursive halving; for ranks beyond a power of two, one of each pair works for both."""
+    """Reduce-scatter by recursive halving. Of ranks beyond a power of two, one of each pair works for both."""
     rest, power = c.size - below(c.size), below(c.size)
     active = await _fold(c, buffer, op)
     bounds = [2 * number if number < rest else number + rest for number in range(power + 1)]
@@ -529,7 +538,7 @@ async def reduce_scatter_pairwise(
 async def reduce_scatter_ring(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter in a ring: each part travels around, each rank adds its own data, and the last rank keeps it."""
+    """Reduce-scatter in a ring: each part travels around, each rank adds its data, and the last rank keeps it."""
     right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     for step in range(1, c.size):
         received = parts[(c.rank - step - 1) % c.size]
@@ -540,7 +549,7 @@ async def reduce_scatter_ring(
 
 
 async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
-    """Compute prefix reductions one rank after the other; inclusive: with the rank's own data (Scan), else Exscan."""
+    """Compute prefix reductions one rank after the other. inclusive: with the rank's own data (Scan), else Exscan."""
     if inclusive:
         result.write(buffer.read())
     if c.rank:
@@ -556,7 +565,7 @@ async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, 
 
 
 async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
-    """Compute prefix reductions by recursive doubling; inclusive: with the rank's own data (Scan), else Exscan."""
+    """Compute prefix reductions by recursive doubling. inclusive: with the rank's own data (Scan), else Exscan."""
     partial, other = buffer.temporary(), buffer.temporary()
     partial.write(buffer.read())
     if inclusive:
@@ -677,12 +686,12 @@ async def scatter_linear(
 
 
 async def allgather_recursive_doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Allgather by recursive doubling, for a power of two of ranks; each rank's own part is in its place already."""
+    """Allgather by recursive doubling, for a power of two of ranks; each rank's own part lies in `buffer` already."""
     await _doubling(c, buffer, parts)
 
 
 async def allgather_ring(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Allgather in a ring. Each rank's own part is in its place already."""
+    """Allgather in a ring: each part travels around all ranks; each rank's own part lies in `buffer` already."""
     await _ring(c, parts)
 
 
@@ -783,7 +792,10 @@ async def alltoall_scattered(
 async def alltoall_pairwise(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, in_pairs: bool = True
 ) -> None:
-    """Alltoall with one rank at a time; `in_pairs`: with the same one both ways, if ranks are a power of two."""
+    """Alltoall by exchanges with one rank at a time.
+
+    in_pairs: send to and receive from the same rank in each step, if the number of ranks is a power of two.
+    """
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):
         if in_pairs and c.size == below(c.size):

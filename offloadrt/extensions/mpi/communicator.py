@@ -97,7 +97,7 @@ class World:
         """
 
     def context(self, key: object) -> int:
-        """Return the number of a communicator; all its ranks pass the same key."""
+        """Return the number of a communicator; all ranks of the communicator pass the same key."""
         return self._contexts.setdefault(key, 2 * len(self._contexts))
 
     def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: str) -> None:
@@ -118,7 +118,7 @@ class World:
             )
 
     def absent(self, context: int, number: int, group: Sequence[int]) -> list[str]:
-        """Name the ranks of a communicator that have not reached a collective call."""
+        """Return the names of a communicator's ranks that have not reached its collective call number `number`."""
         came = self._calls.get((context, number))
         return [] if came is None else [
             f"rank {self.endpoints[member].rank}{self.endpoints[member].said_last()}"
@@ -131,7 +131,7 @@ class World:
 
 
 class Comm:
-    """One rank's handle of a communicator: `rank` of `size`; its messages meet those of no other communicator."""
+    """One rank's handle of a communicator: `rank` of `size`. Its messages match receives of this communicator only."""
 
     def __init__(self, world: World, endpoint: Endpoint, group: Sequence[int], context: int, name: str) -> None:
         self.world = world
@@ -151,7 +151,7 @@ class Comm:
         return f"<{self.name}: rank {self.rank} of {self.size}>"
 
     def statistics(self) -> dict[str, Any]:
-        """Return the statistics of what carried the messages of all ranks, by name, such as network cards."""
+        """Return the statistics of what carried the messages of all ranks, such as network cards, by name."""
         return dict(self.world.network.statistics())
 
     def mistakes(self) -> list[str]:
@@ -174,7 +174,7 @@ class Comm:
     # ------------------------------------------------------------------ point to point
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send a message (MPI_Send); returns when the buffer may be written again, for a short message at once."""
+        """Send a message (MPI_Send); return when the buffer may be written again, for a short message at once."""
         with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
@@ -270,7 +270,7 @@ class Comm:
     async def begin_send(
         self, call: str, buffer: MpiBuffer, dest: int, tag: int, plane: int, at: str, *, synchronous: bool = False
     ) -> MpiRequest:
-        """Begin to send on behalf of `call`; `plane`: 0 for the program's messages, 1 for those of collectives."""
+        """Begin to send on behalf of `call`. plane: 0 for the program's messages, 1 for those of collectives."""
         endpoint = self.endpoint
         self._check(call, dest, tag, at, array=buffer.name)
         self._check_device(call, buffer, at)
@@ -287,7 +287,7 @@ class Comm:
         return request
 
     def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
-        """Begin to receive on behalf of `call`; `plane`: 0 for the program's messages, 1 for those of collectives."""
+        """Begin to receive on behalf of `call`. plane: 0 for the program's messages, 1 for those of collectives."""
         self._check(call, source, tag, at, receives=True, array=buffer.name)
         self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
@@ -495,13 +495,13 @@ class Comm:
         return lambda channel: chosen(channel, *args)
 
     async def run(self, call: str, at: str, body: Run) -> None:
-        """Run the steps `body` of a blocking collective in the calling thread."""
+        """Run the steps `body` of a blocking collective in the calling thread, and return when they are done."""
         channel = self._channel(call, at, background=False)
         with self.endpoint.call(call, at):
             await body(channel)
 
     def start(self, call: str, at: str, body: Run) -> MpiRequest:
-        """Begin a nonblocking collective: an actor of its own runs the steps `body`."""
+        """Begin a nonblocking collective: a new actor runs the steps `body`. Returns the request to wait for."""
         channel = self._channel(call, at, background=True)
         request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)
         self.endpoint.begun[request] = None

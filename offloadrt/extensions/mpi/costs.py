@@ -96,7 +96,7 @@ class NetworkCosts:
 
 @attrs.frozen
 class DeviceBufferCosts:
-    """Says how messages reach the memory of a device."""
+    """Says how messages reach the memory of a device, and what that costs."""
 
     path: Annotated[str, "mpi.device.path"]
     """``gpudirect``: network cards read and write device memory; ``staged``: data is copied through host memory."""

@@ -22,7 +22,7 @@ def matches(wanted_source: int, wanted_tag: int, source: int, tag: int) -> bool:
 
 
 class MatchQueues(Generic[R, M]):
-    """The two queues of one communicator at one rank: posted receives, and unexpected messages."""
+    """The two queues of one communicator at one rank: posted receives, and messages that came before a receive."""
 
     __slots__ = ("posted", "unexpected")
 
@@ -49,11 +49,14 @@ class MatchQueues(Generic[R, M]):
         return None
 
     def probe(self, source: int, tag: int) -> M | None:
-        """Return the message that a receive with this source and tag would get now; it stays queued. None without."""
+        """Return the message that a receive with this source and tag would get now; None if there is none.
+
+        The message stays in its queue.
+        """
         return None if (place := self._first(source, tag)) is None else self.unexpected[place][2]
 
     def withdraw(self, receive: R) -> bool:
-        """Remove a receive from its queue; return False if it is not there, because a message has matched it."""
+        """Remove a receive from its queue; return False if a message has matched it already."""
         for place, (_, _, posted) in enumerate(self.posted):
             if posted is receive:
                 del self.posted[place]

@@ -49,7 +49,7 @@ def _alike(name: str) -> Callable[[int], str]:
 
 
 class Nic:
-    """One network card of a node. `send` queues a packet; its two directions are independent."""
+    """One network card of a node. `send` queues a packet; sending and receiving do not disturb each other."""
 
     def __init__(self, sim: Simulation, network: Network, node: int, number: int, costs: MessageCosts) -> None:
         self.name = f"node {node} nic {number}"
@@ -122,7 +122,7 @@ class Network:
         return costs.latency + (costs.hop if self._switch[source] != self._switch[destination] else 0.0)
 
     def way(self, source: Nic, destination: Nic) -> Shared:
-        """Return the links that the bytes of a packet pass, as one shared way."""
+        """Return the links that the bytes of a packet pass at the same time, as one shared path."""
         if (way := self._ways.get((source, destination))) is None:
             links: list[Shared] = [source.out, destination.into]
             here, there = self._switch[source.node], self._switch[destination.node]

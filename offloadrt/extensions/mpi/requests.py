@@ -30,17 +30,17 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Carrier(Protocol):
-    """The part of the transport that an endpoint calls."""
+    """What an endpoint needs of the transport of messages."""
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Begin to receive a message that a receive has matched."""
+        """Begin to receive a message that has been matched with the receive `request`."""
 
     def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
         """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
 
 
 class MessageTruncated(MpiError):
-    """The error of a receive whose buffer is shorter than its message (MPI_ERR_TRUNCATE)."""
+    """Raised for a receive whose buffer is shorter than its message (MPI_ERR_TRUNCATE)."""
 
 
 @attrs.define
@@ -96,13 +96,13 @@ class PendingWait:
         """The signal on which its thread is parked; None if it is not parked."""
 
     def count(self, request: MpiRequest) -> None:
-        """Count one more complete request, and wake the thread if it needs no further one."""
+        """Count one more complete request, and wake the waiting thread if no further one is needed."""
         self.left -= 1
         if self.left <= 0:
             self.wake()
 
     def wake(self) -> None:
-        """Wake the thread, if it is parked, to look for work and for complete requests."""
+        """Wake the waiting thread, so that it looks for work and for complete requests."""
         if self.parked is not None and not self.parked.is_set:
             self.parked.set()
 
@@ -408,7 +408,7 @@ class Endpoint:
         return number
 
     def deliver(self, message: MpiMessage) -> None:
-        """Handle an arrived message once all earlier ones of its sender have arrived: match it, and begin its work."""
+        """Match an arrived message and begin its work, once all earlier messages of its sender have arrived."""
         sender = message.sender.rank
         self._early[sender, message.sequence] = message
         expected = self._expected.get(sender, 0)
@@ -439,7 +439,7 @@ class Endpoint:
         return self.actor is not None and self.actor.finished
 
     def said_last(self) -> str:
-        """Return " after CALL" for reports, where CALL is the last MPI call; empty if there was none."""
+        """Return " after CALL" for reports, where CALL is the last MPI call; an empty text if there was none."""
         return f" after {self.last_call}" if self.last_call else ""
 
     def mistakes(self) -> list[str]:
@@ -483,7 +483,7 @@ class Endpoint:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: str = "") -> Actor:
-        """Note the MPI call that the running thread makes; return the thread."""
+        """Note the MPI call that the running thread makes, at line `at`; return the thread."""
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name

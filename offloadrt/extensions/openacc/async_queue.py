@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class AsyncQueue:
-    """One stream of a device that directives of several host threads use.
+    """One stream of a device that directives of several host threads use: an async queue of OpenACC.
 
     Each directive has a `DirectiveQueue` of its own on this stream. lock: held while the stream is taken from the
     plugin's pool; where the plugin's streams are for one thread at a time, a whole directive holds it.
@@ -83,7 +83,7 @@ class AsyncQueue:
     async def drain(self, device: OffloadDevice, cause: int) -> None:
         """Wait for everything in the queue, then do the work that its directives deferred.
 
-        Raises the error of a kernel in it. If this is left early, the next call does the rest.
+        Raises the error of a kernel in the queue. If this call is left early, the next one does the rest.
         """
         if self.stream is None:
             return
@@ -101,7 +101,7 @@ class AsyncQueue:
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
         """Drain the queue and give its stream back to the pool.
 
-        It keeps the stream when this is left early or fails.
+        The queue keeps the stream when this call is left early or fails.
         """
         await self.drain(device, cause)
         queue = DirectiveQueue(cause, self.stream)

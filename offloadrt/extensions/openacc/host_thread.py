@@ -72,32 +72,32 @@ class UpdateClause:
 
 
 def copy(*items: Span) -> DataClause:
-    """Copy the data in at the beginning of the region and out at its end, unless it is present."""
+    """Make the clause ``copy``: copy in at the region's beginning and out at its end, unless the data is present."""
     return DataClause("copy", items)
 
 
 def copyin(*items: Span) -> DataClause:
-    """Copy the data in at the beginning, unless it is present."""
+    """Make the clause ``copyin``: copy the data in at the beginning, unless it is present."""
     return DataClause("copyin", items)
 
 
 def copyout(*items: Span) -> DataClause:
-    """Allocate device memory, and copy the data out when the last reference is dropped."""
+    """Make the clause ``copyout``: allocate device memory; copy the data out when the last reference is dropped."""
     return DataClause("copyout", items)
 
 
 def create(*items: Span) -> DataClause:
-    """Allocate device memory without copying anything."""
+    """Make the clause ``create``: allocate device memory without copying anything."""
     return DataClause("create", items)
 
 
 def present(*items: Span) -> DataClause:
-    """Require the data to be on the device already; the directive raises `NotPresent` if it is not."""
+    """Make the clause ``present``: the data must be on the device, or the directive raises `NotPresent`."""
     return DataClause("present", items)
 
 
 def delete(*items: Span) -> DataClause:
-    """Drop one dynamic reference without copying anything."""
+    """Make the clause ``delete``: drop one dynamic reference without copying anything."""
     return DataClause("delete", items)
 
 
@@ -129,9 +129,8 @@ _ALLOWED: Final[dict[DataConstruct, tuple[str, ...]]] = {
 def lower_data(clauses: Sequence[DataClause], construct: DataConstruct, finalize: bool = False) -> list[MapItem]:
     """Lower a data construct to its map items, in the order of the clauses.
 
-    finalize: `exit data` drops all dynamic references.
-
-    Raises ValueError for a clause that the construct does not take, an array that is in two clauses, or a stride.
+    finalize: `exit data` drops all dynamic references. Raises ValueError for a clause that the construct does not take,
+    an array that is in two clauses, or a stride.
     """
     bits = DELETE if finalize else OMPX_HOLD if construct in ("data", "parallel", "kernels") else 0
     items: list[MapItem] = []
@@ -164,7 +163,7 @@ def _check(span: Span, construct: str) -> None:
 
 
 def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapItem]:
-    """Lower `update` to its map items. Without `if_present`, the directive raises if data is not present."""
+    """Lower `update` to its map items. Without `if_present`, the directive raises an error if data is not present."""
     items: list[MapItem] = []
     for clause in clauses:
         if not isinstance(clause, UpdateClause):
@@ -221,7 +220,10 @@ Running = Coroutine[Any, Any, object]
 
 
 class HostThread(ProgramThread):
-    """The host thread ``t`` that the program's function gets. `device_number` is its current device."""
+    """The host thread ``t`` that the program's function gets; it has OpenACC's directives and routines as methods.
+
+    `device_number` is its current device.
+    """
 
     def __init__(
         self,
@@ -255,7 +257,7 @@ class HostThread(ProgramThread):
     def acc_set_device_num(self, number: int) -> None:
         """Set the thread's current device, from its next directive on (``set device_num``).
 
-        Raises InvalidDevice, TypeError.
+        Raises InvalidDevice for a number that does not exist, TypeError for what is no whole number.
         """
         if not is_integer(number):
             raise TypeError(f"acc_set_device_num: device is {number!r}, which is no number of a device")
@@ -406,7 +408,7 @@ class HostThread(ProgramThread):
     def wait(self, *values: int, async_: int | None = None) -> Running:
         """Run ``wait(…)``: wait for these queues of the current device, or without values for all of them.
 
-        With `async_` that queue waits, not the host. Raises the error of a kernel in a queue.
+        With `async_`, the queue of that number waits, and not the host. Raises the error of a kernel in a queue.
         """
         queues, number = self.library.queues, self.device_number
         _check_async("wait", values)
@@ -433,9 +435,9 @@ class HostThread(ProgramThread):
         device: int | None = None,
         unmaps: Sequence[MapItem] = (),
     ) -> Running:
-        """Run the work of a directive in a queue of its own, or in an async queue, after the queues of `wait`.
+        """Run the work of a directive in a new queue, or in an async queue, after the queues of `wait`.
 
-        device: the number of the device, the thread's current one by default. unmaps: items whose mapping ends even if
+        device: the number of the device, by default the thread's current one. unmaps: items whose mapping ends even if
         the directive is left before it has begun to unmap them.
 
         Raises ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
@@ -493,7 +495,7 @@ class Data(Region[None]):
 
 
 class HostData(Region[dict[HostArray, DevicePointer]]):
-    """A ``host_data use_device`` region: it changes no reference count."""
+    """A ``host_data use_device`` region, which gives device pointers of arrays and changes no reference count."""
 
     directive = "host_data"
 
@@ -513,7 +515,7 @@ class HostData(Region[dict[HostArray, DevicePointer]]):
         return pointers
 
     async def end(self) -> None:
-        """End the region. There is nothing to undo, as it counted no references."""
+        """End the region. There is nothing to undo, as the region counted no references."""
 
     def leave(self) -> None:
-        """Leave the region early. There is nothing to undo, as it counted no references."""
+        """Leave the region early. There is nothing to undo, as the region counted no references."""

@@ -13,7 +13,7 @@ from offloadrt.sim.strategies import Strategy
 
 @attrs.frozen
 class Chance:
-    """A place at which a schedule could have departed: a choice among ``width`` actors, or an actor that goes on."""
+    """A moment at which a schedule could have been another one: a choice among ``width`` actors, or a resumption."""
 
     step: int
     """The number of the choice, counted from 1; 0 if this is an actor that goes on."""

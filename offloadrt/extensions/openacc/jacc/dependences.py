@@ -49,7 +49,7 @@ class _Bytes:
 
 
 class Dependences:
-    """The dependences among the operations on one device's queues.
+    """The dependences among the operations on one device's queues, by the bytes that they read and write.
 
     An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
     on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
@@ -72,7 +72,10 @@ class Dependences:
         self._bytes: dict[Range, _Bytes] = {}
 
     def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> QueuePlacement:
-        """Choose the queue of the next operation of the program. Empty ranges depend on nothing."""
+        """Choose the queue of the program's next operation, which reads and writes these bytes.
+
+        Empty ranges depend on nothing.
+        """
         read, written = self._known(reads), self._known(writes)
         placement = _ONLY if len(self._placed) == 1 else self._placement(self._last(read, written))
         queue = placement.queue
@@ -107,7 +110,7 @@ class Dependences:
         return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
 
     def forget(self, range_: Range) -> None:
-        """Forget a range that the program has freed. Call `synchronize` for it before."""
+        """Forget a range of bytes that the program has freed. Call `synchronize` for the range before."""
         if (gone := self._bytes.pop(range_, None)) is not None:
             for bytes_ in gone.sharing:
                 if bytes_ is not gone:
@@ -180,7 +183,7 @@ queue. ``overlap``: the host does not wait, and pushes go to several queues.
 class Order:
     """Runs the directives of one host thread's JACC runtime in an order that respects the dependences of their data.
 
-    Every coroutine raises LeftEarly after a directive that was left early.
+    Every coroutine raises LeftEarly once a directive was left before its end, as at a timeout.
     """
 
     program: OffloadProgram[Any]
@@ -195,7 +198,7 @@ class Order:
     async def run(
         self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
     ) -> None:
-        """Run one directive of a routine on a device, in an async queue after those of `waits`.
+        """Run one directive of a routine on a device, in an async queue after the queues in `waits`.
 
         Without a queue, the host waits until the directive is done.
         """
@@ -222,9 +225,9 @@ class Order:
         return behind
 
     async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Run `work` on every device, in queues that the execution step allows.
+        """Run `work` on every device, in the queues that their dependences choose (`ExecutionStep`).
 
-        reads, writes: the bytes of host memory whose copies on the devices it reads and writes.
+        reads, writes: the bytes of host memory whose copies on the devices `work` reads and writes.
         """
         if self.execution == "sync" and len(self.devices) == 1:
             await self.run(name, work, self.devices[0])
@@ -254,6 +257,6 @@ class Order:
         await self.run("jacc_wait", drain, self.devices[0])
 
     async def drain_all(self) -> None:
-        """Wait for everything that was submitted and may be unfinished."""
+        """Wait for all queues in which submitted work may be unfinished."""
         if queues := self.dependences.synchronize_all():
             await self.drain(queues)

@@ -34,7 +34,7 @@ from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
 class Mode(enum.Enum):
-    """Says how a kernel runs on several devices: whole on each, or divided. With one device both are the same.
+    """How a kernel runs on several devices: as a whole on each, or divided. With one device both are the same.
 
     DUPLICATED: whole, on every device. DIVIDED: each device does its part, then the parts are exchanged.
     """
@@ -45,11 +45,13 @@ class Mode(enum.Enum):
 
 @attrs.frozen
 class Execution:
-    """The measurements of one execution of a kernel, from which the controller decides.
+    """The measurements of one execution of a kernel, by which the policy decides whether to divide it.
 
-    kernel_s: seconds from its start to its end, on the device where that takes longest. communication_s: seconds of the
-    exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device sends, or would
-    send if the kernel was not divided, to each other one.
+    kernel_s: virtual seconds from its start to its end, on the device where that takes longest. communication_s:
+    seconds
+    of the exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device sends, or
+    would
+    send if the kernel was divided, to each other one.
     """
 
     kernel_s: float
@@ -58,16 +60,16 @@ class Execution:
 
 
 class PushPolicy(Protocol):
-    """A policy that decides before each push whether the kernel is divided."""
+    """Decides before each launch of a kernel (a push of JACC's) whether the kernel is divided among the devices."""
 
     measures: ClassVar[bool]
     """Whether the policy needs measurements of each execution. The host then waits for each one."""
 
     def before(self, kernel: str) -> Mode:
-        """Return how the kernel of this name runs next."""
+        """Return how the kernel of this name runs next: as a whole on every device, or divided."""
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """Take one execution of the kernel into account."""
+        """Take the measurements of one execution of the kernel into account."""
 
 
 @attrs.frozen
@@ -103,7 +105,7 @@ def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> Non
 
 @attrs.frozen
 class Rules:
-    """The JACC paper's rules for when a kernel is divided, and how ambiguous points of them are read.
+    """The JACC paper's rules for when a kernel is divided among devices; fields choose where the paper is ambiguous.
 
     devices: their number, n. peak_p2p: bytes per second of one link, one way (the paper's machine has 25 GB/s). times:
     how often an inequality has to hold before the mode changes. Raises ValueError for a field with a value that it
@@ -171,7 +173,10 @@ class KernelState:
 
     @property
     def eff_dup(self) -> float:
-        """Return eff_dup: seconds of duplicated executions per byte that a device would have sent, or infinity."""
+        """Return the paper's eff_dup: seconds of duplicated executions per byte that a device would have sent.
+
+        Infinite if no bytes would have been sent.
+        """
         return self.duplicated_s / self.duplicated_bytes if self.duplicated_bytes else math.inf
 
     @property
@@ -227,18 +232,18 @@ def _expected(state: KernelState, execution: Execution) -> float:
 
 @attrs.define
 class AdaptiveController:
-    """JACC's policy, which decides for each kernel by `Rules`."""
+    """JACC's policy, which decides for each kernel by `Rules` whether it is divided among devices."""
 
     measures: ClassVar[bool] = True
     rules: Rules
     _states: dict[str, KernelState] = attrs.field(factory=dict)
 
     def before(self, kernel: str) -> Mode:
-        """Return how the kernel runs next."""
+        """Return how the kernel runs next: as a whole on every device, or divided."""
         return self.state(kernel).mode
 
     def after(self, kernel: str, execution: Execution) -> None:
-        """Update the kernel's state after one execution."""
+        """Update the kernel's state (times, tallies, mode) after one execution."""
         self._states[kernel] = after_execution(self.rules, self.state(kernel), execution)
 
     def state(self, kernel: str) -> KernelState:
@@ -295,7 +300,7 @@ def strategy_named(name: str, devices: int) -> DeviceStrategy:
 
 @attrs.define(eq=False)
 class PartialValues:
-    """The arrays that hold the partial results of reductions in one JACC runtime.
+    """The arrays that hold the devices' partial results of reductions, in one JACC runtime.
 
     devices: the number of devices. make: makes an array from its name, its number of elements and its type.
     """
@@ -328,7 +333,7 @@ class PartialValues:
         return new
 
     def to_delete(self, gone: Sequence[HostArray]) -> list[HostArray]:
-        """Return the arrays of partial values whose results go to the arrays `gone`, which have left the devices."""
+        """Return the arrays of partial results that belong to the arrays `gone`, which have left the devices."""
         addresses = {array.address for array in gone}
         leaving = [
             values for values in self._present if any(array.address in addresses for array in self._targets[values])
@@ -346,7 +351,7 @@ Pairs = Mapping[tuple[int, int], Sequence[Piece]]
 
 @attrs.frozen(eq=False)
 class Combining:
-    """The kernel that combines partial values on every device after their exchange, with its arguments."""
+    """The kernel that combines partial results on every device after their exchange, with its arguments."""
 
     launch: Launch
     arguments: Sequence[Any]
@@ -356,7 +361,7 @@ class Combining:
 
 @attrs.frozen(eq=False)
 class Division:
-    """The division of one kernel with one set of arguments. Its sequences have one element for each device."""
+    """How one kernel with one set of arguments is divided among devices; sequences have an element for each device."""
 
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]
@@ -380,13 +385,13 @@ class Division:
 
     @functools.cached_property
     def write_bytes(self) -> int:
-        """Return the most bytes that a device sends to each other one, if all that it owns is exchanged."""
+        """Return the most bytes that a device sends to each other one if all that it has computed is exchanged."""
         devices = range(len(self.arguments))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
 
     @functools.cached_property
     def launches(self) -> Sequence[Launch]:
-        """Return each device's launch of its part."""
+        """Return the launch of each device's part of the kernel."""
         undivided = [*self._of_name.values()]
         return [
             self._slower(
@@ -402,7 +407,7 @@ class Division:
 
     @functools.cached_property
     def to_all(self) -> Pairs:
-        """Return the transfers that give each device everything that the other devices own."""
+        """Return the transfers that give each device all that the other devices have computed."""
         holders = Holders()
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)
@@ -428,9 +433,9 @@ with them, so that its `id` stays its own.
 
 
 class Divider:
-    """Divides kernels among a number of devices, each kernel once.
+    """Divides kernels among a number of devices; each kernel is divided once.
 
-    partial_values: the arrays of partial values. refused: for each kernel that cannot be divided, by name, why. Every
+    partial_values: the arrays of partial results. refused: for each kernel that cannot be divided, by name, why. Every
     device then runs all of it.
     """
 
@@ -443,7 +448,7 @@ class Divider:
     def division(
         self, name: str, code: GeneratedKernel, arguments: Sequence[Any], slower: Callable[[Launch], Launch]
     ) -> Division | None:
-        """Return the division of a kernel with these arguments; None if it cannot be divided, or not with these.
+        """Return the division of a kernel with these arguments; None if the kernel cannot be divided with them.
 
         slower: changes a launch to one that takes as long as generated code does.
         """
@@ -504,7 +509,7 @@ be proven).
 
 @attrs.define(eq=False)
 class Exchange:
-    """The transfers between the devices of one JACC runtime, and which device has which bytes."""
+    """The transfers between the devices of one JACC runtime, and which device has which bytes up to date."""
 
     of_program: Sequence[OffloadDevice]
     """All devices of the program."""
@@ -527,7 +532,7 @@ class Exchange:
     """
 
     async def open(self) -> None:
-        """Enable access to the others' memory on every device. Only the first call does anything."""
+        """Enable access to the other devices' memory on every device. Only the first call does anything."""
         if self._open:
             return
         self._open = True
@@ -555,7 +560,7 @@ class Exchange:
         return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
 
     async def before(self, division: Division) -> None:
-        """Send each device the bytes that its part of a divided kernel reads."""
+        """Send each device the bytes that its part of a divided kernel reads and does not have."""
         fetch = self._holders.fetch
         await self._carry(
             by_pair(
@@ -568,7 +573,7 @@ class Exchange:
     async def after(self, division: Division, communication: Communication) -> None:
         """Record, after a divided kernel, that each device has only its own parts up to date, and send these parts.
 
-        Under ``needed`` communication, only partial values are sent.
+        Under ``needed`` communication, only partial results are sent.
         """
         owned, holders = division.owned, self._holders
         if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):

@@ -35,7 +35,7 @@ from offloadrt.trace import Trace, events
 
 
 class Attribute(enum.Flag):
-    """A property of an array argument that the translator knows.
+    """A property of a kernel's array argument, as JACC's translator finds it in the source.
 
     WRITE: the kernel writes it. PRESENT: it is on the device already; any other array is copied in and out for the
     launch. REDUCTED: the iterations combine their values in it.
@@ -49,7 +49,7 @@ class Attribute(enum.Flag):
 
 @attrs.frozen(eq=False)
 class Argument:
-    """Describes one argument of a pushed kernel, as JACC's translator passes it to the runtime.
+    """Describes one argument of a pushed (launched) kernel, as JACC's translator passes it to the runtime.
 
     address, size: of the array in the host's memory, size in bytes; 0 for a number. bounds: rows [lower, upper) of the
     array's first dimension outside of which the kernel touches nothing.
@@ -106,7 +106,7 @@ def jacc_arg_build(
 
 
 def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argument, ...]:
-    """Build the descriptors of a kernel's arguments, as the translator does from its analysis of the source.
+    """Build the descriptors of a kernel's arguments, as JACC's translator does from its analysis of the source.
 
     present: whether the arrays are on the device already. An array whose uses are unknown counts as written. Raises
     TypeError and ValueError as `jacc_arg_build` does, and ValueError for too many or too few values.
@@ -161,7 +161,7 @@ Number = bool | int | float
 
 
 class PushFlags(enum.Flag):
-    """Says how the kernel of a push is specialised.
+    """How the kernel of a push (a launch by JACC) is specialised.
 
     RESTRICT: the code assumes that no written array shares a byte with another argument. VAR_OPT: scalars are compiled
     in as constants, so that another value means another kernel.
@@ -364,7 +364,7 @@ class CodeCache:
         return None if entry is None else entry[1]
 
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-        """Return the compiled kernel. Compile it first, unless a kernel with the same text was compiled.
+        """Return the compiled kernel; compile it first, unless a kernel with the same text was compiled before.
 
         Raises KernelError as `generate` does.
         """

@@ -74,7 +74,7 @@ from offloadrt.sim import Simulation
 class Effects:
     """Factors by which a generated kernel takes longer or shorter than the original program's kernel.
 
-    They are inputs of the program. generated: the factor of every generated kernel. restrict, var_opt: the further
+    They are inputs of the program. generated: the factor of every generated kernel. restrict, var_opt: the additional
     factor of each specialisation.
     """
 
@@ -101,8 +101,8 @@ class OnDevice:
     """The launch of a pushed kernel on one device.
 
     given: its arguments, with arrays of the host. arrays: those that have to be present. items: the map items of its
-    region. known, region: the arrays' device addresses and the region that has them as its arguments, as of the last
-    time that they were looked up.
+    target region. known, region: the arrays' device addresses and the region that has them as its arguments, as of the
+    last look-up.
     """
 
     launch: Launch
@@ -113,7 +113,7 @@ class OnDevice:
     region: OffloadedRegion = attrs.field(init=False)
 
     def lies_at(self, known: ResolvedArrays) -> None:
-        """Take over the device addresses of the arrays from a look-up."""
+        """Use the arrays' device addresses that a look-up has found."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
         arguments = [
@@ -124,7 +124,7 @@ class OnDevice:
 
 @attrs.frozen(eq=False)
 class Push:
-    """All that one `jacc_kernel_push` runs; `name` is the kernel's, for reports and for the policy."""
+    """All that one `jacc_kernel_push` (a launch) runs; `name` is the kernel's name in reports and for the policy."""
 
     name: str
     kernel: Kernel
@@ -173,7 +173,7 @@ def ready(
     factor: float,
     divider: Divider | None,
 ) -> Push:
-    """Make a push of generated code.
+    """Prepare a push (a launch by JACC) of generated code.
 
     Raises ValueError for an array that is an argument twice, once with PRESENT and once without.
     """
@@ -230,7 +230,7 @@ class Launching:
     times: Mapping[str, KernelTimes]
 
     async def run(self, push: Push) -> None:
-        """Run a push whole or divided, as the policy decides for its kernel.
+        """Run a pushed kernel as a whole or divided, as the policy decides for it.
 
         The host waits for it if the policy needs measurements.
         """
@@ -320,10 +320,10 @@ class Launching:
 
 
 class Jacc:
-    """The JACC runtime of one host thread.
+    """The JACC runtime of one host thread: its routines take the place of OpenACC's directives.
 
     execution: see `ExecutionStep`. queues: how many async queues `overlap` uses (the paper does not say). devices: how
-    many of the program's, from device 0 on; each of them gets all data. strategy: how they share kernels, a
+    many of the program's devices, from device 0 on; each gets all data. strategy: how they share kernels, a
     `DeviceStrategy` or its name. communication: see `Communication`. effects: by kernel name.
 
     Raises ValueError for a name that does not exist, and for a strategy that divides kernels among devices which cannot
@@ -387,7 +387,7 @@ class Jacc:
 
     @property
     def communication_s(self) -> float:
-        """Return the seconds of all exchanges between devices, also for the host, and of combining partial values."""
+        """Return the seconds of all exchanges between devices (or before the host's use) and of combining results."""
         return self._exchange.seconds
 
     @property
@@ -412,24 +412,24 @@ class Jacc:
         await self._order.submit("jacc_copyin", begin, (), _ranges(arrays))
 
     async def jacc_copyout(self, *arrays: HostArray) -> None:
-        """Drop one reference. With the last reference the values are copied to the host.
+        """Drop one reference. With the last reference, the values of device 0 are copied to the host.
 
-        Waits for the queues that use the arrays, and no others. The values are those of device 0.
+        Waits for the queues that use the arrays, and no others.
         """
         _check_arrays("jacc_copyout", arrays)
         await self._gather(arrays, self._devices[:1])
         await self._end("jacc_copyout", lower_data([copyout(*arrays)], "exit data"), arrays)
 
     async def jacc_delete(self, *arrays: HostArray) -> None:
-        """Drop one reference without a copy."""
+        """Drop one reference to each array, without a copy."""
         _check_arrays("jacc_delete", arrays)
         await self._end("jacc_delete", lower_data([delete(*arrays)], "exit data"), arrays)
 
     async def jacc_host_access(self, *arrays: HostArray, write: bool = False) -> None:
-        """Wait for the queues that the host's own use of arrays depends on.
+        """Wait for the queues on which the host's own use of arrays depends.
 
         These are the queues that compute the arrays' values; before the host writes them (`write`), also those that
-        read them. The routine copies nothing: `jacc_update_device` brings what the host writes to the devices.
+        read them. The routine copies nothing: `jacc_update_device` copies what the host has written to the devices.
         """
         _check_arrays("jacc_host_access", arrays)
         ranges = _ranges(arrays)
@@ -439,7 +439,7 @@ class Jacc:
     async def jacc_update_host(self, *arrays: HostArray) -> None:
         """Wait for the queues that compute the values, then copy those of device 0 to the host: ``update host(…)``.
 
-        Raises NotPresent.
+        Raises NotPresent for an array that is not on the devices.
         """
         _check_arrays("jacc_update_host", arrays)
         await self.jacc_host_access(*arrays)
@@ -449,7 +449,7 @@ class Jacc:
     async def jacc_update_device(self, *arrays: HostArray) -> None:
         """Copy the host's values to all devices, after earlier pushes that use the arrays: ``update device(…)``.
 
-        Raises NotPresent.
+        Raises NotPresent for an array that is not on the devices.
         """
         _check_arrays("jacc_update_device", arrays)
         update = updating(lower_update([device(*arrays)], if_present=False), "jacc_update_device")
@@ -458,7 +458,7 @@ class Jacc:
             self._exchange.forget(array)
 
     async def jacc_wait(self) -> None:
-        """Wait for everything that was pushed. Raises the error of a kernel."""
+        """Wait for all kernels that were pushed. Raises the error of a kernel."""
         await self._order.drain_all()
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:

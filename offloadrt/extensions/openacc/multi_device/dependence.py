@@ -46,7 +46,7 @@ from offloadrt.kernels.source import (
 
 @attrs.frozen
 class WrittenRegion:
-    """An array that the nest writes, and the dimension along which it is divided among devices."""
+    """An array that a loop nest writes, and the dimension along which it is divided among devices (None: not)."""
 
     name: str
     position: int
@@ -123,7 +123,7 @@ iteration.
 
 @attrs.frozen
 class Predicate:
-    """The condition that an index lies in the part of a written region that the device owns."""
+    """The condition that an index lies in that part of a written array which the device owns."""
 
     region: str
     index: Polynomial | None
@@ -131,13 +131,13 @@ class Predicate:
     """The index as source text, where it is read from data. It is known in its own statement only."""
 
     def show(self) -> str:
-        """Return the index as source text."""
+        """Return the condition's index as source text."""
         return self.data if self.index is None else self.index.show(lambda symbol: symbol.partition("@")[0])
 
 
 @attrs.frozen
 class NeededByAll:
-    """Says why every device needs a value or an access: the statement and the reason, for messages."""
+    """Says why every device needs a value or an access: the statement, and the reason for messages."""
 
     node: ast.AST
     what: str
@@ -145,7 +145,10 @@ class NeededByAll:
 
 @attrs.frozen
 class Guard:
-    """Says when a device needs an access: if one of the predicates holds, always, or (without predicates) never."""
+    """Says when a device needs an access: if one of the predicates holds, always, or (without predicates) never.
+
+    A predicate is the condition that an index lies in the device's part of a divided array.
+    """
 
     predicates: frozenset[Predicate] = frozenset()
     always: NeededByAll | None = None
@@ -181,7 +184,7 @@ NEVER = Guard()
 
 @attrs.frozen
 class Elements:
-    """The elements whose index in a dimension, plus a shift, lies in the device's part of a region."""
+    """The elements whose index in a dimension, plus a shift, lies in the device's part of a written array."""
 
     dimension: int
     region: str
@@ -190,7 +193,7 @@ class Elements:
 
 @attrs.define
 class Needs:
-    """The guards of all values that are needed after one point of the source."""
+    """The guards (conditions under which a device needs it) of all values needed after one point of the source."""
 
     scalars: dict[str, Guard] = attrs.field(factory=dict)
     elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
@@ -209,7 +212,7 @@ class Needs:
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, loop: RangeLoop) -> Needs:
-        """Return the needs at the head of a loop's iteration, as they are known outside of that iteration."""
+        """Return the needs at the beginning of a loop's iteration, as far as they are known outside that iteration."""
         node, symbol = loop.node, loop.symbol
         return Needs(
             {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
@@ -235,7 +238,7 @@ def guards_of(
     contributions: Contributions | None = None,
     kept: Iterable[str] = (),
 ) -> Guards:
-    """Return the guard of each access of a nest. kept: scalars that every device needs after the nest."""
+    """Return the guard of each access of a nest: when a device needs it. kept: scalars needed after the nest."""
     walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
     walk.block(nest.body, Needs(dict.fromkeys(kept, always)))
@@ -247,8 +250,9 @@ def contribution_of(
 ) -> Predicate | None:
     """Return the predicate that tells which device makes an iteration's contribution to a reduction.
 
-    It is that of the element that the iteration stores, in the first divided region for which the iteration knows the
-    index. Returns None when there is no such region.
+    It is the predicate of the element that the iteration stores, in the first divided array for which the iteration
+    knows
+    the index. Returns None when there is no such array.
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
     walk = _Backwards(nest, walked, {}, {})
@@ -267,7 +271,7 @@ def contribution_of(
 def tested_plainly(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
 ) -> tuple[tuple[ArrayAccess, int], ...]:
-    """Return the accesses to written arrays, each with a dimension in which predicates test its index as it is.
+    """Return the accesses to written arrays whose index is tested as it is, each with the tested dimension.
 
     Such a test takes an index below zero for no element, so that launches have to check it. For an array that is never
     loaded, only the divided dimension is returned.
@@ -511,7 +515,7 @@ class Names:
 
 
 class Filter:
-    """Writes the source of a changed nest that loads and stores only where the guards hold."""
+    """Writes the source of a nest changed so that a device loads and stores only what its guards let it."""
 
     def __init__(
         self,
@@ -541,7 +545,7 @@ class Filter:
                 return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """Tell whether a value may be wrong on this device, as it depends on a guarded load or on `scalars`."""
+        """Tell whether a value may be wrong on this device, as it depends on a load left out, or on `scalars`."""
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)
             or (isinstance(part, ast.Subscript) and self.guard(part, "read").restricts)
@@ -554,7 +558,7 @@ class Filter:
     # statements
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """Return the changed statements, without assignments that feed no store."""
+        """Return the changed statements, without assignments whose value no store uses."""
         kept = (node for node in statements if self.guards.get((node, "scalar")) != NEVER)
         return [made for node in kept for made in self.statement(node)]
 
@@ -609,7 +613,7 @@ class Filter:
         return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
 
     def used(self, name: str, value: ast.expr, guard: Guard, use: Callable[[ast.expr], ast.stmt]) -> list[ast.stmt]:
-        """Write the computation of a value, and its use (`use`) under the guard."""
+        """Write the computation of a value, and the statement that uses it, made by `use`, under the guard."""
         if isinstance(value, ast.Name | ast.Constant | ast.Subscript):
             return [ast.If(self.test(guard), [use(self.expression(value, guard))], [])]
         fresh = self.names.fresh(f"{name}_value")
@@ -642,7 +646,7 @@ class Filter:
         return new
 
     def is_fragile(self, node: ast.expr) -> bool:
-        """Tell whether an operation may fail, such as a division by zero, because an operand is made up."""
+        """Tell whether an operation may fail, as a division by zero does, because an operand's load was left out."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, _FRAGILE) and self.is_made_up(node, self.made_up)
         if isinstance(node, ast.Call):
@@ -650,7 +654,7 @@ class Filter:
         return False
 
     def test(self, guard: Guard) -> ast.expr:
-        """Write a guard as a variable that a loop around sets, or in full where it needs data or is in no loop."""
+        """Write a guard as a variable that an enclosing loop sets, or in full where it needs data or is in no loop."""
         indices = [predicate.index for predicate in guard.predicates]
         if not self.around or None in indices:
             return self.written(guard)
