@@ -88,7 +88,7 @@ class Channel:
         await self.wait(receive, await self.isend(sent, destination))
 
     async def combine(self, op: Op, into: MpiBuffer, other: MpiBuffer) -> None:
-        """Store `op` of two buffers in the first one: on a core, or by a kernel if the first lies on a device."""
+        """Store the result of `op` on two buffers in the first: by a core, or by a kernel if it lies on a device."""
         costs, nbytes = self._endpoint.costs, other.nbytes
         if into.device is None:
             await self._endpoint.on_core(nbytes / costs.library.reduce_bw)
@@ -145,10 +145,7 @@ def below(size: int) -> int:
 
 
 async def barrier_dissemination(c: Channel) -> None:
-    """Synchronize all ranks by dissemination: in round k each rank signals rank + 2^k.
-
-    Hensgen, Finkel and Manber, 1988.
-    """
+    """Synchronize all ranks by dissemination: in round k each signals rank + 2^k (Hensgen, Finkel and Manber, 1988)."""
     distance = 1
     while distance < c.size:
         empty = MpiBuffer(0)
@@ -157,10 +154,7 @@ async def barrier_dissemination(c: Channel) -> None:
 
 
 async def barrier_doubling(c: Channel) -> None:
-    """Synchronize all ranks by recursive doubling: they exchange signals at distances 1, 2, 4, ….
-
-    A rank beyond the largest power of two signals a partner before, and waits for that partner after.
-    """
+    """Synchronize all ranks by recursive doubling; a rank beyond a power of two signals a partner and waits for it."""
     empty, power = MpiBuffer(0), below(c.size)
     if c.rank >= power:
         await c.exchange(empty, c.rank - power, empty, c.rank - power)
@@ -275,10 +269,7 @@ async def bcast_binomial(c: Channel, buffer: MpiBuffer, root: int) -> None:
 
 
 async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, ring: bool) -> None:
-    """Broadcast by a binomial scatter and an allgather, the latter by recursive doubling or in a ring.
-
-    Van de Geijn's algorithm, for long messages.
-    """
+    """Broadcast by a binomial scatter and an allgather, by recursive doubling or in a `ring` (van de Geijn)."""
     parts = split(buffer, c.size)
     relative, mask = (c.rank - root) % c.size, 1
     end = c.size
@@ -792,10 +783,7 @@ async def alltoall_scattered(
 async def alltoall_pairwise(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, in_pairs: bool = True
 ) -> None:
-    """Alltoall by exchanges with one rank at a time.
-
-    in_pairs: send to and receive from the same rank in each step, if the number of ranks is a power of two.
-    """
+    """Alltoall with one rank at a time. in_pairs: the same rank both ways, for a power of two of ranks."""
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):
         if in_pairs and c.size == below(c.size):

@@ -50,7 +50,7 @@ class ArgumentBlocks:
     """Blocks of launches that may still be running, each with the event recorded behind its launch."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Call `launch` with a device block for `arguments` addresses, which the same queue sends there.
+        """Call `launch` with a device block for `arguments` addresses, which `queue` copies there first.
 
         Raises OutOfDeviceMemory.
         """
@@ -109,7 +109,7 @@ class OpenACCOptions(ProgramOptions):
     """Whether GCC's library uses JACC's two pools of device memory."""
 
     def check(self) -> None:
-        """Raise ValueError for options that cannot be, such as a compiler that does not exist."""
+        """Raise ValueError for impossible options, such as a compiler that does not exist."""
         super().check()
         compiler_model(self.compiler)
 

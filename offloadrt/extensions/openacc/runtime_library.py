@@ -30,7 +30,7 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 
 @attrs.frozen(eq=False)
 class ResolvedArrays:
-    """The addresses of arrays on one device, valid for one generation of its device table.
+    """The device addresses of arrays; they are valid as long as the device table has this generation (version).
 
     pointers: in the arrays' order.
     """
@@ -91,7 +91,7 @@ class AsyncQueues:
         self._queues: dict[tuple[int, int], AsyncQueue] = {}
 
     def of(self, device: int, value: int) -> AsyncQueue:
-        """Return the queue of a device for an async value; make it where there is none."""
+        """Return the queue of a device for an async value; make it at the first call."""
         queue = self._queues.get((device, value))
         if queue is None:
             queue = AsyncQueue(Lock(self.sim, f"async queue {value} of device {device}"))
@@ -171,8 +171,9 @@ class KernelRecords:
     def name(self, kernel: Kernel, code: Hashable = None) -> str:
         """Return the name of a kernel in reports.
 
-        It is the kernel's own name, with a number after it when another kernel has that name already. All kernels of
-        one generated `code` have the same name, even if their functions were made more than once.
+        It is the name of the kernel's function, with a number after it when another kernel has that name already. All
+        kernels
+        of one generated `code` have the same name, even if their functions were made more than once.
         """
         name = self._names.get(kernel) or self._names.get(code or kernel)
         if name is None:
@@ -205,7 +206,7 @@ GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)
 
 
 def compiler_model(name: str, pools: bool = False) -> CompilerModel:
-    """Return the model with that name; with `pools`, GCC's is the one with JACC's two pools.
+    """Return the compiler model with this name; with `pools`, GCC's is the one with JACC's two pools.
 
     PGI's library has its pool with or without `pools`. Raises ValueError for a name that does not exist.
     """

@@ -52,7 +52,7 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 class Otm(Managed):
     """Treats implicit and pinned objects as the configuration `managed` does, and explicit ones as `copy` does.
 
-    host_program: what a compiler knows of the program, from `HostProgram.of`.
+    This is OTM's placement. host_program: what a compiler knows of the program, from `HostProgram.of`.
     """
 
     name: ClassVar[str] = "otm"
@@ -95,9 +95,12 @@ class Otm(Managed):
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
         """Return the last placement of each object over all devices, and how much memory the objects took.
 
-        ``placements`` has for each object its bytes, rank by GAF, density, place and mechanism. Where several have one
-        name, the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit objects that
-        were active at one time (`explicit_bytes`, `implicit_bytes`), and the bytes available for both (`budget_bytes`).
+        ``placements`` has for each object its bytes, rank by global access frequency (GAF), density, place and
+        mechanism.
+        Where several have one name, the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of
+        implicit
+        objects that were active at one time (`explicit_bytes`, `implicit_bytes`), and the bytes available for both
+        (`budget_bytes`).
         """
         placements: dict[str, ObjectPlacement] = {}
         seen: dict[str, int] = {}
@@ -164,7 +167,7 @@ class TargetCall:
 
 @attrs.frozen(eq=False)
 class ObjectPlacing:
-    """Places the objects of one device's directives before their maps are carried out; releases them at the end."""
+    """Decides how the device reaches the objects of a directive before they are mapped; releases them at its end."""
 
     device: OffloadDevice
     table: ObjectTable
@@ -172,9 +175,10 @@ class ObjectPlacing:
     async def before_target(
         self, launch: Launch, items: Sequence[MapItem], arguments: Sequence[Any], queue: DirectiveQueue, call: str
     ) -> None:
-        """Decide on the arrays that a region maps and its kernel uses.
+        """Decide how the device reaches the arrays that a region maps and its kernel uses.
 
-        Carries out the deferred maps of data directives for objects that are explicit. From then on the queue keeps a
+        Carries out the deferred maps of data directives for objects that are explicit (copied). From then on the queue
+        keeps a
         `TargetCall`, and `target_ended` must be called.
 
         Raises PlacementError for an array that the program's analysis does not know.
@@ -213,7 +217,7 @@ class ObjectPlacing:
                 table.use_in_place(array)
 
     async def before_data(self, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
-        """Pin those objects of a data directive that do not fit.
+        """Pin those objects of a data directive on the host that do not fit into device memory.
 
         Raises PlacementError for use_device_ptr and use_device_addr, because the address of an object that is not yet
         placed is not known.
@@ -256,18 +260,18 @@ class ObjectPlacing:
         self.table.use_in_place(array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
-        """Drop the deferred map of a data directive that ends, if its object has no block that stays."""
+        """Drop the deferred map of a data directive that ends, if the object has no block that stays."""
         if queue.kept is None and (item.flags.delete or entry is None or entry.is_unused):
             self.table.drop(item, item.flags.delete)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
-        """Release a data directive's objects after all that its queue has to do so far."""
+        """Release a data directive's objects after all work that is in the directive's queue now."""
         if queue.kept is None:
             arrays = [item.array for item in items if item.array is not None]
             queue.post_processing.append(functools.partial(self._data_ended, arrays))
 
     def target_ended(self, queue: DirectiveQueue) -> None:
-        """Release a target call's objects after all that its queue has to do so far, such as the erasure of blocks."""
+        """Release a target call's objects after all work that is in its queue now, such as the erasure of blocks."""
         kept = queue.kept
         if isinstance(kept, TargetCall):
             arrays, kept.arrays = kept.arrays, ()

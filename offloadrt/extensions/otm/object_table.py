@@ -33,7 +33,7 @@ managed memory that stays with the CPU and is reached over the link.
 
 @attrs.frozen
 class ObjectPlacement:
-    """The latest decision where an object lies; `name` is that of the program's variable."""
+    """The latest decision where an object lies and how the device reaches it; `name` is the program's variable."""
 
     name: str
     nbytes: int
@@ -50,7 +50,7 @@ class ObjectPlacement:
 
 @attrs.frozen
 class PlacementRules:
-    """The entries of the profile that the decision uses."""
+    """The entries of the profile by which objects are placed: threshold of density, and how strict it is."""
 
     threshold: Annotated[float, "otm.threshold"]
     """The density from which on an object is copied rather than migrated, in accesses per element."""
@@ -62,7 +62,7 @@ class PlacementRules:
 
 @attrs.frozen
 class Candidate:
-    """An object that a call uses, to be placed."""
+    """An object that a call uses and for which the runtime must decide where it lies."""
 
     key: Hashable
     nbytes: int
@@ -76,7 +76,7 @@ class Candidate:
 
 @attrs.frozen
 class Placed:
-    """The placement of an object that running constructs use."""
+    """Where an object lies that running constructs use, and how the device reaches it."""
 
     nbytes: int
     rank: int
@@ -90,7 +90,7 @@ class Placed:
 
 @attrs.frozen
 class ActiveBytes:
-    """The bytes of the active objects on one GPU, by mechanism. Pinned objects take none."""
+    """The bytes of the active objects on one GPU, by mechanism. Objects pinned on the host take none."""
 
     explicit: int = 0
     implicit: int = 0
@@ -100,11 +100,11 @@ class ActiveBytes:
         return self.explicit + self.implicit
 
     def plus(self, placed: Placed) -> ActiveBytes:
-        """Return the bytes with one more object."""
+        """Return the bytes of the active objects with one object more."""
         return self._changed(placed, placed.nbytes)
 
     def minus(self, placed: Placed) -> ActiveBytes:
-        """Return the bytes without this object."""
+        """Return the bytes of the active objects without this object."""
         return self._changed(placed, -placed.nbytes)
 
     def _changed(self, placed: Placed, nbytes: int) -> ActiveBytes:
@@ -133,7 +133,9 @@ def decide(
 ) -> Decision:
     """Place the objects of a call, in order of rank; those of equal rank in the order in which they are given.
 
-    A candidate without a density that fits stays undecided; the others of its call have to fit beside it.
+    A candidate that fits but has no density stays undecided; the others of the call have to fit beside it. budget:
+    bytes
+    of device memory.
     """
     changed: dict[Hashable, Placed] = {}
     undecided = 0
@@ -183,7 +185,7 @@ def _victims(
 
 @attrs.frozen
 class ObjectSpec:
-    """The entries of the profile about placing objects."""
+    """The entries of the profile about placing objects (OTM), with the cost in seconds of a decision."""
 
     rules: PlacementRules
     reserve: Annotated[int, "otm.reserve"]
@@ -261,7 +263,7 @@ class ObjectTable:
     def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
         """Return an upper bound of the device bytes that an object takes with these items and its deferred maps.
 
-        Each section is a block of its own, and may be the only one in its last segment.
+        Each section is a separate block, and may be the only one in its last segment.
         """
         own = [(item.begin, item.size) for item in (*items, *one.open) if item.array is one.array]
         segments = 0
@@ -342,7 +344,7 @@ class ObjectTable:
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
-        """Take a deferred map out of the list, and return it with its map type; None when there is none left."""
+        """Take a deferred map out of the list; return it and its map type, or (None, 0) when none is left."""
         if not self.has_open(array):
             return None, 0
         one = self._objects[array]

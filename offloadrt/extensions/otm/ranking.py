@@ -104,10 +104,7 @@ class ObjectScope(Scope):
         """
 
     def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:
-        """Make the scope of a function that is called with these arguments.
-
-        Parameters that are not given are objects.
-        """
+        """Make the scope of a function that is called with these arguments; other parameters stand for objects."""
         inner, tree = copy.copy(self), function.source.tree
         inner.source = function.source
         for name in outer_names(tree):
@@ -269,7 +266,7 @@ class ObjectScope(Scope):
     def construct(self, node: ast.Call) -> TargetConstruct:
         """Return the kernel that a directive runs, and the objects that are its arrays.
 
-        Raises SourceRefused if unclear.
+        Raises SourceRefused if the source does not show them.
         """
         name = text(node.args[0])
         kernel = self.kernels.get(name) or self.meaning(node.args[0])
@@ -331,7 +328,7 @@ def _either(name: str, first: Any, second: Any) -> Any:
 
 
 class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
-    """Builds a graph whose operations are the target regions that a host function runs.
+    """Builds a control-flow graph whose operations are the target regions that a host function runs.
 
     `owner` is the class that the function is a method of, None for other functions.
     """
@@ -410,7 +407,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
 @attrs.frozen
 class TargetRegion:
-    """One place in the program that runs a kernel on a device."""
+    """A line of the program that runs a kernel on a device, with how often it runs."""
 
     kernel: Kernel
     frequency: float
@@ -421,7 +418,7 @@ class TargetRegion:
     line: int
 
     def laf(self, name: str) -> float:
-        """Return how often each iteration of the region's loop accesses an object: its local access frequency."""
+        """Return how often each iteration of the region's loop accesses an object: the local access frequency."""
         total = 0.0
         for use, given in zip(self.kernel.arrays, self.objects, strict=True):
             if given == name:
@@ -451,7 +448,7 @@ class HostProgram:
 
     @classmethod
     def of(cls, function: Callable[..., Any], kernels: Mapping[str, Kernel] | None = None) -> HostProgram:
-        """Read a program from its host function.
+        """Read a program from the source of its host function.
 
         kernels: kernels that the source names in a way that cannot be followed, by the text that is written there, as
         in ``{"self.kernels.flux": flux}``. Raises SourceRefused for a region whose kernel or objects cannot be

@@ -8,7 +8,7 @@ from offloadrt.driver.uvm.eviction import DeviceMemoryInUse
 
 
 class AtRandom:
-    """Evicts a block at random, each as likely as any other, drawn from the run's generator.
+    """Evicts a block at random, each with the same probability, by the run's random generator.
 
     Ganguly et al., "Interplay between hardware prefetcher and page eviction policy in CPU-GPU unified virtual memory"
     (ISCA 2019), compare it with LRU. A kernel may sweep again and again over more memory than the device has. LRU then

@@ -26,7 +26,7 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 
 class KeepMapped(Copy):
-    """As `copy`, but a section that was mapped once stays on the device until its array is freed."""
+    """Works as `copy` does, but a section that was mapped once stays on the device until its array is freed."""
 
     name: ClassVar[str] = "keep_mapped"
 

@@ -19,7 +19,7 @@ CHUNK_OVERHEAD: Final = 8
 
 
 def chunk_size(nbytes: int) -> int:
-    """Return the size class, in bytes, of a request for `nbytes`.
+    """Return the chunk size, in bytes, by which malloc serves a request for `nbytes`.
 
     >>> [chunk_size(n) for n in (1, 24, 25, 32, 40, 41)]
     [32, 32, 48, 48, 48, 64]

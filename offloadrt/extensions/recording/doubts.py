@@ -45,7 +45,7 @@ _AGAIN: Final = {True: "record it again", False: "record it again, with --repeat
 
 
 def loaded(path: Path) -> list[Recording]:
-    """Load all runs of a recording. Raises UserError."""
+    """Load all runs of a recording. Raises UserError for a file that cannot be read."""
     try:
         file = RecordingFile.read(path)
         return [file.load(run) for run in file.runs]
@@ -54,7 +54,7 @@ def loaded(path: Path) -> list[Recording]:
 
 
 def doubts(runs: Iterable[Recording]) -> Iterable[str]:
-    """Yield what is doubtful in the numbers of each run, and what to do about it: a sentence each."""
+    """Yield what is doubtful in the numbers of each run, and what to do about it, each in a sentence."""
     for run in runs:
         for text in doubts_of(run):
             again = "" if text.startswith("costs") else f"; if the host was busy, {_AGAIN[bool(run.meta.host_times)]}"
@@ -62,7 +62,7 @@ def doubts(runs: Iterable[Recording]) -> Iterable[str]:
 
 
 def doubts_of(recording: Recording) -> list[str]:
-    """Return what makes the numbers of a recording doubtful: a sentence each, with the place in the source."""
+    """Return what makes the numbers of a recording doubtful, each in a sentence with the source line."""
     found = [f"straggler: {text}" for text in stragglers_of(threads_of(recording), recording)]
     repeats = recording.columns["record.repeats"]
     late = slow_repeats(repeats, _places(recording)) if repeats.shape[1] else _slow_intervals(recording)
@@ -146,7 +146,7 @@ def _places(recording: Recording) -> list[str]:
 
 @attrs.frozen
 class SlowPlace:
-    """A place of the program at which one repeat, or one interval of many, took far longer than is usual there."""
+    """A source line at which one repeat, or one interval of many, took far longer than is usual there."""
 
     which: str
     where: str
@@ -158,10 +158,10 @@ class SlowPlace:
 
 
 def slow_repeats(repeats: Column, places: Sequence[str]) -> list[SlowPlace]:
-    """Find places at which one repeat took far longer than the median of all, the longest first.
+    """Find source lines at which one repeat took far longer than the median of all, the longest first.
 
-    `repeats` has a row of nanoseconds for each record, and `places` its place as text; rows with equal places are added
-    up.
+    `repeats` has a row of nanoseconds for each record, and `places` its source line as text; rows with equal lines are
+    added up.
     """
     numbers: dict[str, int] = {}
     of = np.array([numbers.setdefault(place, len(numbers)) for place in places], "i8")
@@ -203,7 +203,7 @@ def _longest(one: SlowPlace) -> tuple[float, str, str]:
 # ---------------------------------------------------------------------- ranges
 @attrs.frozen
 class RepeatRange(InputRange):
-    """The host time of a program, divided by its median over the recorded repeats; each repeat's ratio is as likely."""
+    """The range of a program's host time over its median: each recorded repeat's ratio is equally likely."""
 
     ratios: tuple[float, ...] = attrs.field(kw_only=True)
 
@@ -245,7 +245,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with host times and kernel costs at the place in their ranges that the run has drawn."""
+        """Return the recording with host times and kernel costs as the run's position in their ranges says."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)

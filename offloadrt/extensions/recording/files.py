@@ -19,7 +19,7 @@ _COMPILERS: Final = {
 
 
 class Recordings:
-    """Reads recordings for the commands; its methods are those that `study/scripts/definition.py` asks for.
+    """Reads recordings for the commands; its methods are those of `ProgramFiles` (`study/scripts/definition.py`).
 
     Each method imports what it needs, so that other commands start fast.
     """

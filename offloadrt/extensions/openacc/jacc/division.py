@@ -153,7 +153,7 @@ class Tally:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """Return the tally after one more execution. `difference` is its left minus right side in seconds."""
+        """Return the tally after one more execution. difference: left minus right side, in seconds."""
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
@@ -314,7 +314,7 @@ class PartialValues:
     def of(
         self, kernel: DividedKernel, types: Sequence[np.dtype[np.generic]], targets: Sequence[HostArray]
     ) -> list[HostArray]:
-        """Return a kernel's arrays of partial values, in the order of its scalars; make them at the first call.
+        """Return a kernel's arrays of partial results, by its reduced scalars in order; make them at the first call.
 
         targets: the arrays that get the result.
         """

@@ -382,7 +382,7 @@ class CodeCache:
         return self._generated.setdefault(key, generated)
 
     async def compiled(self, key: Hashable, name: str) -> None:
-        """Spend the time of compiling what `key` stands for, usually a text, unless that has been compiled."""
+        """Let the time of a compilation pass, unless what `key` stands for (usually a text) is compiled already."""
         if (lock := self._locks.get(key)) is None:
             lock = self._locks[key] = Lock(self._machine.sim, f"compilation of {name}")
         await take(lock, self._machine.host_time)

@@ -58,13 +58,13 @@ class PartialValue:
 
     @property
     def declaration(self) -> ast.arg:
-        """Return the parameter as it is declared, with a type where the partial values are complex."""
+        """Return the parameter as it is declared, with a type if the partial results are complex."""
         return ast.arg(self.parameter, ast.Name("complex128", ast.Load()) if self.is_complex else None)
 
 
 @attrs.frozen(eq=False)
 class Separated:
-    """A loop nest that reduces into partial values, without the code that follows the loop."""
+    """A loop nest that reduces into partial results, one per device, without the code that follows the loop."""
 
     nest: LoopNest
     partials: tuple[PartialValue, ...]
@@ -79,13 +79,13 @@ class Separated:
 
     @property
     def stores(self) -> list[ast.stmt]:
-        """Return the stores of the partial values that follow the loop."""
+        """Return the stores of the partial results that follow the loop."""
         return [_statement(f"{partial.parameter}[{self.device}] = {partial.scalar}") for partial in self.partials]
 
 
 @attrs.frozen(eq=False)
 class Combination:
-    """A kernel that combines the partial values into the result, and then runs the code that followed the loop."""
+    """A kernel that combines the devices' partial results, and then runs the code that followed the loop."""
 
     kernel: Kernel
     source: str = attrs.field(repr=False)
@@ -121,7 +121,7 @@ class Combination:
         )
 
     def used(self, kind: str) -> tuple[str, ...]:
-        """Return the original kernel's arrays that it loads from (`read`) or stores to (`write`)."""
+        """Return those arrays of the original kernel that this kernel loads from (`read`) or stores to (`write`)."""
         assert self.kernel.analysis is not None
         touched = {access.array for access in self.kernel.analysis.accesses if access.kind == kind}
         return tuple(name for name in self.nest.parameters if name in touched)
@@ -135,7 +135,7 @@ class Combination:
 def separate(
     nest: LoopNest, names: Names, element_of: Mapping[str, str], complex_scalars: Collection[str]
 ) -> Separated | None:
-    """Make the nest reduce into partial values; None when no reduced scalar is used after the loop.
+    """Make the nest reduce into partial results; None when no reduced scalar is used after the loop.
 
     element_of: for each scalar that stands for an element, the element's array. complex_scalars: scalars that may be
     complex. Raises SourceRefused where code around the loop uses more of what it computes than the reductions.
@@ -173,7 +173,7 @@ def separate(
 
 
 def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
-    """Make the kernel that combines a nest's partial values, in the order of the devices."""
+    """Make the kernel that combines the devices' partial results of a nest, in the order of the devices."""
     partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
     lines = [f"for {device} in range(len({partials[0].parameter})):"]
@@ -272,7 +272,7 @@ def _may_be_floating(nest: LoopNest, node: ast.expr, scalars: set[str], argument
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """Replace each element that every iteration reduces by a scalar; also return each scalar's array.
+    """Replace each array element into which every iteration reduces by a scalar; also return each scalar's array.
 
     Only elements of arrays that the loop does not use otherwise are replaced. Line numbers stay the same.
     """
@@ -397,7 +397,7 @@ class _OfSize:
 
 @attrs.frozen
 class Part:
-    """A device's share of a launch, with the bytes that the device owns afterwards and those that it needs before."""
+    """A device's part of a launch, with the bytes that the device has computed afterwards and those it needs before."""
 
     share: Share
     segments: dict[str, Ranges]
@@ -405,9 +405,9 @@ class Part:
 
     @functools.cached_property
     def reads(self) -> dict[str, Ranges | None]:
-        """Return which bytes of each array must be right on the device before its share (`DividedKernel.reads_of`).
+        """Return which bytes of each array must be up to date on the device before its part (`DividedKernel.reads_of`).
 
-        Computed at first use, as an all-to-all exchange never needs it.
+        They are computed at first use, as an all-to-all exchange never needs them.
         """
         return self._find_reads()
 
@@ -446,25 +446,25 @@ class DividedKernel(abc.ABC):
 
     @abc.abstractmethod
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
-        """Share a launch among `devices` devices as evenly as possible; arrays may be phantoms.
+        """Divide a launch among `devices` devices as evenly as possible; arrays may be phantoms.
 
         Raises KernelError when arrays overlap of which one is written, or a bound is not known.
         """
 
     @abc.abstractmethod
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
-        """Return the elements of a divided region that are up to date on the device after it has done its share."""
+        """Return the elements of a divided array that are up to date on the device after its part of the launch."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        """Return the fraction of the changed kernel's iterations that access memory in a share."""
+        """Return the fraction of the changed kernel's iterations that access memory in a device's part."""
         return 1.0
 
     def arguments(
         self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
-        """Return the arguments of the changed kernel.
+        """Return the arguments of the changed kernel, for a device's part of the launch.
 
-        They are the original arguments that it still uses, its bounds, and for reductions the arrays of partial values
+        They are the original arguments that it still uses, its bounds, and for reductions the arrays of partial results
         (stand-ins if none are given) and the device's number.
         """
         kept = set(self._parameters(self.kernel))
@@ -477,7 +477,7 @@ class DividedKernel(abc.ABC):
         return (*called, *partial_values, share.device)
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
-        """Return the contiguous pieces of each divided region that a device owns, in bytes.
+        """Return the contiguous pieces of each divided array that a device has computed, in bytes.
 
         If the divided dimension is the leftmost, it is one piece; otherwise one for each index of the dimensions on its
         left (for each that is stored to, where a loop is split).
@@ -489,10 +489,12 @@ class DividedKernel(abc.ABC):
         }
 
     def reads_of(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges | None]:
-        """Return for each array the bytes that must be right on a device before it does its share.
+        """Return for each array the bytes that must be up to date on a device before it does its part.
 
         None means all bytes, where data decide what is read, or the combining kernel reads the array. The bytes that
-        the device owns are among them, because a store need not reach all of these. A dimension along which shares do
+        the
+        device is to compute are among them, because a store need not reach all of these. A dimension along which parts
+        do
         not differ is taken whole.
         """
         reads: dict[str, Ranges | None] = {}
@@ -514,10 +516,10 @@ class DividedKernel(abc.ABC):
     def reach(
         self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
     ) -> list[Box] | None:
-        """Return the boxes of one array that accesses of the changed kernel touch in a share; None when data decide.
+        """Return boxes with all that accesses to one array touch in a device's part; None when data decide.
 
-        A dimension of which the share reaches as much as the launch does is taken whole, which joins pieces. The
-        `divided` dimension (without it the leftmost in which shares differ) and those left of it are not: each index
+        A dimension of which the part reaches as much as the launch does is taken whole, which joins pieces. The
+        `divided` dimension (without it the leftmost in which parts differ) and those left of it are not: each index
         there is a piece of its own.
         """
         now, all_ = self._countings_of(share, arguments)
@@ -643,9 +645,9 @@ def evenly(count: int, devices: int) -> list[tuple[int, int]]:
 
 
 def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
-    """Divide a loop's values among devices: first and last value (inclusive).
+    """Divide a loop's values among devices; return each device's first and last value (inclusive).
 
-    Raises KernelError if they are unknown.
+    Raises KernelError if the loop's values are unknown.
     """
     assert kernel.analysis is not None
     if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
@@ -688,7 +690,7 @@ class Holders:
     _pieces: dict[Hashable, list[_Piece]] = attrs.field(factory=dict, init=False)
 
     def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
-        """Record that each device has stored to its own pieces, so that only it has them up to date."""
+        """Record that each device has stored to its own pieces, so that only that device has them up to date."""
         owned = [
             _Piece(offset, offset + nbytes, device, frozenset({device}))
             for device, pieces in enumerate(segments)

@@ -52,7 +52,10 @@ from offloadrt.kernels.source import Source
 
 @attrs.frozen(eq=False)
 class PredicatedKernel(DividedKernel):
-    """A kernel that makes an access only where it feeds a part of a written region that the device owns."""
+    """A kernel that makes an access only where it contributes to the part of an array that the device computes.
+
+    This is JACC's predicate-based filtering.
+    """
 
     _plain: tuple[tuple[ArrayAccess, int], ...] = attrs.field(repr=False)
     """Accesses, each with a dimension in which its index must not be below zero."""
@@ -64,7 +67,7 @@ class PredicatedKernel(DividedKernel):
 
     @property
     def divided(self) -> tuple[WrittenRegion, ...]:
-        """Return the written regions that are divided.
+        """Return the written arrays that are divided among the devices.
 
         The kernel takes a pair of bounds for each, and then one for the loop whose iterations are split.
         """

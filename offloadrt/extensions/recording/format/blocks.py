@@ -28,7 +28,7 @@ _SERIALS = 1 << 15
 
 @attrs.define(eq=False)
 class HostBlock:
-    """An array of the host while it lives; `number` is its index in the recording's table, given at its first use."""
+    """An array of the host while it exists; `number` is its index in the recording's table, given at its first use."""
 
     address: int
     nbytes: int
@@ -57,7 +57,7 @@ def _overlapping(blocks: AddressMap[HostBlock], address: int, nbytes: int) -> li
 
 @attrs.frozen
 class ArrayPlace:
-    """The final place of an array: its index in the recording's table, and the address where it begins.
+    """Where an array finally lies: its index in the recording's table, and the address where it begins.
 
     Both are known at the end only: an array may have grown downwards, or been merged into another one.
     """
@@ -87,7 +87,7 @@ class HostArrays:
     """
 
     def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
-        """Add an allocation; arrays that were known at these addresses have ended."""
+        """Add an allocation; the arrays that were known at these addresses have ended then."""
         block = HostBlock(address, nbytes, origin, name)
         if nbytes:  # an empty array may lie inside another one
             for old in self.overlapping(address, nbytes):
@@ -128,7 +128,7 @@ class HostArrays:
         return None if found is None or address >= found[0] + max(1, found[1].nbytes) else found[1]
 
     def spanned(self, address: int, nbytes: int, name: str) -> HostBlock:
-        """Return the array of a map item that spans these bytes; if none is known, make one or let one grow."""
+        """Return the array that holds a map item's bytes; if none is known there, make one or let one grow."""
         block = self.at(address)
         if block is None or (block.origin == "mapped" and not block.holds(address, nbytes)):
             block = self._grown(address, max(1, nbytes), name)
@@ -172,7 +172,7 @@ class HostArrays:
         return first
 
     def use(self, block: HostBlock, name: str = "") -> HostBlock:
-        """Return an array, which gets a number at its first use, and the name if it had none."""
+        """Return an array after giving it a number, at its first use, and a name, if it had none."""
         if block.number == NONE:
             block.number = len(self.used)
             self.used.append(block)
@@ -195,7 +195,7 @@ class HostArrays:
                 end, last = block.address + block.nbytes, block
 
     def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
-        """Return the final arrays, and for each number the array's final place, which may be in another array."""
+        """Return the final arrays, and for each number where its array finally lies, which may be in another array."""
         self._separate()
         places: dict[int, int] = {}
         known: list[ArrayPlace] = []
@@ -211,7 +211,7 @@ class HostArrays:
 
 @attrs.frozen
 class DeviceBlock:
-    """A block of device memory while it lives.
+    """A block of device memory while it exists.
 
     `host` is the host address that it is a copy of; 0 for omp_target_alloc and for the block with a region's private
     values. `recorded` is its address in the recording. For omp_target_alloc that address is made unique: several blocks
@@ -242,7 +242,10 @@ class DeviceBlocks:
     """How many blocks omp_target_alloc has allocated."""
 
     def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
-        """Add a block. of_region: a target region allocates it; without `host` it is otherwise omp_target_alloc's."""
+        """Add a block of device memory.
+
+        of_region: a target region allocates it; a block without `host` that no region allocates is omp_target_alloc's.
+        """
         recorded, is_given = device, not host and not of_region
         if is_given:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
@@ -277,7 +280,7 @@ class DeviceBlocks:
                 self._copies.pop(block.host)
 
     def copy_of(self, host: int, nbytes: int) -> DeviceBlock | None:
-        """Return a block that is a copy of some of these host bytes, the last of several; None if there is none."""
+        """Return a block that is a copy of some of these host bytes, the newest of several; None if there is none."""
         found = self._copies.before(host + nbytes - 1)
         copies = [] if found is None else found[1]
         return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
@@ -321,7 +324,7 @@ class SeparateCopies:
             self._device_newer.pop(stretch, None)
 
     def unmap(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Note that the block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
+        """Note that the device block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 1) - 1
             if not self._mapped[stretch]:
@@ -452,7 +455,7 @@ class MemoryEvents:
             self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
 
     def begins(self, address: int, nbytes: int, how: int) -> HostBlock:
-        """Add an allocation; a small block that is known late has the touches that came before."""
+        """Add an allocation. A small block that becomes known late gets the host's accesses from before."""
         block = self.arrays.allocate(address, nbytes, {SCRATCH: "scratch", LATE: "small"}.get(how, "malloc"))
         if how == LATE:
             self._place(block)
@@ -462,7 +465,7 @@ class MemoryEvents:
         """End the arrays in memory that the program frees: an allocation, or all that map items made known there.
 
         since: the value of `early_count` when the explicit task began that ends its own variables; touches from before
-        were of others, at the same place of the stack. 0 for other tasks.
+        were of other variables, at the same addresses of the stack. 0 for other tasks.
         """
         block = self.arrays.free(address)
         if block is not None:
@@ -481,11 +484,11 @@ class MemoryEvents:
         return ended
 
     def end_of(self, end: ArrayEnd) -> int:
-        """Return the number of a place of the program at which a mapped array ends."""
+        """Return the number of a source line at which a mapped array ends."""
         return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
-        """Note the touches of a slot: what the host touched since the thread's last record."""
+        """Note what a slot of the raw files says: which memory the host touched since the thread's last record."""
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
         if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
@@ -546,7 +549,7 @@ class MemoryEvents:
                     self.copies.copied(block, host, nbytes)
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
-        """Make the columns of touches, and the new number of each list; `arrays` has the final place of each array."""
+        """Make the columns of touches, and the new number of each list. arrays: where each array finally lies."""
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [
             table.add(

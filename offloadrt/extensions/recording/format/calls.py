@@ -93,7 +93,7 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows a process's calls of the offloading runtime, and completes their records."""
+    """Follows a process's calls of the offloading runtime, and completes the records of these calls."""
 
     _process: RawProcess
     memory: MemoryEvents
@@ -345,7 +345,7 @@ class RuntimeCalls:
                 self.done(row[2])
 
     def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
-        """Move the record of a call to the task that executes the call; return its old task and place."""
+        """Move the record of a call to the task that executes the call; return the old task and index of the record."""
         call = self._open[identifier]
         place = call.task, call.place
         call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True
@@ -371,7 +371,7 @@ class RuntimeCalls:
         return number if number in self._open else 0
 
     def died_at(self) -> str:
-        """Return the place of the directive or algorithm in which the program died; empty if it was in none."""
+        """Return the source line of the directive or algorithm in which the program died; empty if it was in none."""
         call = self._open.get(self.fatal_call())
         return "" if call is None else self._where((call.algorithm or call).row)
 
@@ -575,7 +575,10 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record to a thread's task, with CPU time and touches since the last one; return the record's index."""
+        """Add a record to a thread's task, with the CPU time and memory touches since the task's last record.
+
+        Returns the index of the record.
+        """
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)
@@ -587,7 +590,7 @@ class Assembler:
         return thread.task
 
     def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
-        """Add a task; another thread than `thread`, which makes it, may run it."""
+        """Add a task that `thread` makes; another thread may run the task."""
         task = TaskRow(len(self.tasks), kind, thread)
         self.tasks.append(task)
         if kind == TaskKind.INITIAL:

@@ -96,7 +96,7 @@ _MOST: Final = {
 
 
 def check(recording: Recording) -> None:
-    """Raise RecordingDamaged when a column is missing, or refers to what does not exist."""
+    """Raise RecordingDamaged when a column is missing, or refers to a row that does not exist."""
     for name in COLUMNS:
         if name not in recording.columns:
             raise RecordingDamaged(f"{recording.name}: column {name} is missing")
@@ -395,7 +395,7 @@ class RecordingFile:
 
     @classmethod
     def read(cls, path: Path) -> RecordingFile:
-        """Read the list of a file's runs."""
+        """Read the list of the runs that a file contains."""
         with _opened(path) as members:
             text = _part(path, members, "meta.json")
             if text is None:
@@ -412,7 +412,7 @@ class RecordingFile:
         return cls(path, tuple(index.runs))
 
     def meta(self, run: RunSummary) -> Meta:
-        """Read the `Meta` of a run. Raises RecordingDamaged."""
+        """Read what is known about a run (`Meta`). Raises RecordingDamaged."""
         name = f"{run.folder}/dictionaries.json"
         with _opened(self.path) as members:
             head: _Head = _decoded(self.path, name, self._needed(members, name), _Head)

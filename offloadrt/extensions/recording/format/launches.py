@@ -53,7 +53,10 @@ touched the first and the last page).
 
 @attrs.frozen
 class ArrayTouches:
-    """Says what a traced launch did with a mapped block, or with a block of omp_target_alloc."""
+    """What a traced launch did with a mapped block, or with a block of omp_target_alloc.
+
+    It has the bytes loaded and stored, the memory sectors, and the ranges touched.
+    """
 
     item: int
     """The index of the directive's item that maps it; -1: it was mapped before, and the kernel follows a pointer to it.
@@ -75,7 +78,7 @@ class ArrayTouches:
 
 @attrs.frozen
 class TracedLaunch:
-    """Says what a traced launch did with memory: its warps' instructions and sectors, uses of arrays, findings."""
+    """What a traced launch did with memory: its warps' instructions and sectors, uses of arrays, mistakes found."""
 
     warp_instructions: int
     warp_sectors: int
@@ -238,7 +241,7 @@ class LaunchTables:
         return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
 
     def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:
-        """Return races and stray accesses by the number of the trace; `arrays` has the final place of each array."""
+        """Return races and stray accesses by the number of the trace. arrays: where each array finally lies."""
 
         def renumbered(one: F) -> F:
             if one.array == NONE:
@@ -256,7 +259,7 @@ class LaunchTables:
         }
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> dict[str, Column]:
-        """Make the columns of launches and traces; `arrays` has the final place of each array."""
+        """Make the columns of launches and traces. arrays: where each array finally lies."""
         traces = list(self._traces)
         uses = [use for trace in traces for use in trace.uses]
         use_fields = (

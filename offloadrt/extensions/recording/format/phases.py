@@ -34,7 +34,7 @@ class _Open:
 
 @attrs.define(eq=False)
 class RecordedPhases:
-    """Follows the ranges that a process names. `names` has all of their names, in the order in which they came."""
+    """Follows the ranges (phases) that a program names. `names` has all their names, in order of appearance."""
 
     _process: RawProcess
     names: dict[str, int] = attrs.field(factory=dict)

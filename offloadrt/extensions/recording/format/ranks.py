@@ -89,7 +89,7 @@ class _RankCall:
 
 @attrs.define(eq=False)
 class RankCalls:
-    """Follows a process's MPI calls, and completes their records."""
+    """Follows a process's MPI calls, and completes the records of these calls."""
 
     _process: RawProcess
     _memory: MemoryEvents
@@ -118,13 +118,13 @@ class RankCalls:
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note the host memory that a beginning call reads."""
+        """Note the host memory that a call reads when it begins."""
         for part in map(_Part.of, parts):
             if part.kind in _READ and self._memory.device.at(part.address) is None:
                 self._touch(thread, part, LOADS)
 
     def begin(self, thread: int, row: Row, parts: Sequence[Row], task: TaskRow, place: int) -> None:
-        """Note the begin of a call."""
+        """Note the begin of an MPI call; `place` is the index of its record in the task's records."""
         call = _RankCall(row[2], row[3], task, place, [_Part.of(part) for part in parts])
         self._tasks.add(task.index)
         for part in call.parts:

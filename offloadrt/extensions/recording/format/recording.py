@@ -71,7 +71,7 @@ class Step(enum.IntEnum):
 
 
 class PartKind(enum.IntEnum):
-    """The kind of a part of an MPI call; `native/ranks.h` uses the same numbers."""
+    """The kind of a part of an MPI call, such as a buffer; `native/ranks.h` uses the same numbers."""
 
     SEND = 1
     """A send to the peer; it blocks if it has no request. A persistent send is recorded when it is started."""
@@ -105,7 +105,7 @@ class PartKind(enum.IntEnum):
 
 
 class PartFlag(enum.IntFlag):
-    """Further properties of a part of an MPI call; `native/ranks.h` uses the same bits."""
+    """More properties of a part of an MPI call; `native/ranks.h` uses the same bits."""
 
     STRIDED = 1
     SYNCHRONOUS = 2
@@ -150,7 +150,7 @@ class MpiCall(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """Return the place in the source; the call's name if the program was built without line numbers."""
+        """Return the call's source line as FILE:LINE; the call's name if the program was built without line numbers."""
         return f"{self.file}:{self.line}" if self.line else self.call
 
 
@@ -176,7 +176,7 @@ class MpiWorld(msgspec.Struct, frozen=True):
 
 
 class TaskKind(enum.IntEnum):
-    """The kind of a task."""
+    """The kind of a task: how OpenMP made it."""
 
     INITIAL = 0
     IMPLICIT = 1
@@ -203,7 +203,7 @@ class OmptOperation(enum.IntEnum):
 
 
 class StrayKind(enum.IntEnum):
-    """Says how an access of a kernel misses the memory that the kernel may use."""
+    """How an access of a kernel misses the memory that the kernel may use."""
 
     AFTER = 1
     """The address is behind the end of a mapped block."""
@@ -223,7 +223,7 @@ class StrayKind(enum.IntEnum):
 
 
 class Party(msgspec.Struct, frozen=True):
-    """One of the accesses in a finding about a kernel: its line, whether it writes, and the thread and the team."""
+    """One of the accesses in a mistake of a kernel: its line, whether it writes, and the thread and the team."""
 
     where: str
     writes: bool
@@ -241,7 +241,7 @@ class KernelRace(msgspec.Struct, frozen=True):
 
 
 class KernelStray(msgspec.Struct, frozen=True):
-    """An access of a launch to memory that it may not use. `array` is the one that it misses, or NONE."""
+    """An access of a launch to memory that it may not use. `array` is the array that it misses, or NONE."""
 
     kind: StrayKind
     array: int
@@ -260,7 +260,7 @@ class Findings(msgspec.Struct, frozen=True):
 
 
 class StopKind(enum.IntEnum):
-    """Says why AdaptiveCpp's compiler cannot remove the barrier of parallel algorithms at a place of the program."""
+    """Why AdaptiveCpp's compiler cannot remove the barrier of parallel algorithms at a source line."""
 
     ACCESS = 1
     """The host loads or stores memory there."""
@@ -272,7 +272,7 @@ class StopKind(enum.IntEnum):
 
 
 class EndKind(enum.IntEnum):
-    """Says how the memory of an array ends: for example, by a free or at the end of a function."""
+    """How the memory of an array ends: for example, by a free or at the end of a function."""
 
     FREE = 0
     """By free or delete."""
@@ -284,7 +284,7 @@ class EndKind(enum.IntEnum):
 
 
 class ArrayEnd(msgspec.Struct, frozen=True):
-    """A place of the program where the memory of an array ends while it is mapped to a device."""
+    """A source line where the memory of an array ends while the array is mapped to a device."""
 
     where: str
     """The line; empty if it is not known."""
@@ -327,17 +327,17 @@ class Site(msgspec.Struct, frozen=True):
 
     @property
     def is_routine(self) -> bool:
-        """Tell whether it is a call of a routine or algorithm, whose items are arguments and not map items."""
+        """Tell whether this is a call of a routine or algorithm, whose items are arguments and not map items."""
         return not self.call.startswith("__tgt_")
 
     @property
     def is_algorithm(self) -> bool:
-        """Tell whether it is a parallel algorithm of C++; the records of its kernels follow it."""
+        """Tell whether this is a parallel algorithm of C++; the records of its kernels follow it."""
         return self.call.startswith("std::")
 
     @property
     def where(self) -> str:
-        """Return the place in the source; the call's name if the program was built without line numbers."""
+        """Return the source line as FILE:LINE; the call's name if the program was built without line numbers."""
         return f"{self.file}:{self.line}" if self.line else self.call
 
 
@@ -383,7 +383,7 @@ class Death(msgspec.Struct, frozen=True):
 
     @property
     def is_at_exit(self) -> bool:
-        """Tell whether the process had come to its end before it died."""
+        """Tell whether the program had finished, so that the process died during its exit."""
         return self.how.endswith(AS_IT_EXITS)
 
     def __str__(self) -> str:
@@ -392,7 +392,7 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """Says how a process was recorded, and what else is known about it."""
+    """How a process was recorded, and what else is known about it: program, runtime, compiler, threads."""
 
     program: list[str] = []
     pid: int = 0
@@ -501,7 +501,7 @@ LATER: Final = (
 
 
 def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the columns of a file, with empty ones in place of those that its offloadrt did not know yet."""
+    """Return a file's columns, with empty ones for those that the offloadrt which wrote it did not have yet."""
     made = dict(columns)
     if "use.first_range" not in columns and "use.first_run" in columns:
         made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("range.")}
@@ -520,7 +520,7 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
-    """Count directives and routines; of a parallel algorithm only itself, and not its kernels."""
+    """Count directives and routines; a parallel algorithm counts once, without its kernels."""
     within = any(site.is_algorithm for site in sites)
     counted = np.array([not within or site.is_routine for site in sites] or [True])
     subjects = columns["record.subject"][columns["record.step"] == Step.DIRECTIVE]
@@ -547,7 +547,7 @@ class Recording:
 
     @property
     def directives(self) -> int:
-        """Count directives and routines; of a parallel algorithm only itself, and not its kernels."""
+        """Count directives and routines; a parallel algorithm counts once, without its kernels."""
         return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
@@ -565,7 +565,10 @@ class Recording:
         return 1 + max(self.device_numbers, default=0)
 
     def range_of(self, table: str, number: int) -> range:
-        """Return the row indices of a list by its number. `table` is its name, such as ``items`` or ``operations``."""
+        """Return the row indices of the list with this number.
+
+        `table` is its table, such as ``items`` or ``operations``.
+        """
         if number < 0:
             return range(0)
         first = self.columns[f"{table}.first"]
@@ -750,7 +753,7 @@ class TaskTree:
 
 
 class RecordingError(ValueError):
-    """A recording cannot be read, made or used."""
+    """Raised for a recording that cannot be read, made or used."""
 
 
 class NotARecording(RecordingError):
@@ -758,8 +761,8 @@ class NotARecording(RecordingError):
 
 
 class RecordingDamaged(RecordingError):
-    """A part of a recording is missing or cut off, or its parts contradict one another."""
+    """Raised for a recording of which a part is missing or cut off, or whose parts contradict one another."""
 
 
 class RecordingTooNew(RecordingError):
-    """A recording was written in a later version of the format than this offloadrt reads."""
+    """Raised for a recording written in a later version of the format than this offloadrt reads."""

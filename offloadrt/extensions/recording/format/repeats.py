@@ -28,14 +28,14 @@ Tables = tuple[Dictionaries, Mapping[str, Column]]
 
 
 class RepeatsDiffer(RecordingError):
-    """Two repeats of a program did different operations, so that their times cannot be compared one by one."""
+    """Raised when two repeats of a program did different operations, so that their times cannot be compared."""
 
 
 def together(name: str, processes: Sequence[Sequence[Tables]]) -> tuple[list[dict[str, Column]], tuple[float, ...]]:
     """Join the repeats of a run; return the columns of each process, and each repeat's host time over the medians'.
 
     `processes` has for each process its repeats, in the same order; `name` names the run in messages. Raises
-    RepeatsDiffer.
+    RepeatsDiffer if they did different operations.
     """
     made = [_of_process(name, repeats) for repeats in processes]
     totals = sum(columns["record.repeats"].sum(axis=0, dtype="f8") for columns in made)

@@ -29,7 +29,7 @@ SLOT_BYTES: Final = 64
 
 
 class Slot(enum.IntEnum):
-    """The kinds of slots; the recorder writes each event as one slot or more."""
+    """The kinds of slots (fixed-size rows of the raw files); the recorder writes each event as one or more."""
 
     THREAD = 1
     CALL = 2
@@ -177,7 +177,7 @@ class RawProcess:
     is_replaced: bool = False
 
     def place_of(self, line: Mapping[str, Any]) -> str:
-        """Return the place in the source that a line of the kind `place` refers to; empty if it is not known."""
+        """Return the source line that a JSON line of the kind `place` refers to; empty if it is not known."""
         return self.places.get(f"{line['offset']} {line['module']}", "")
 
     def line(self, kind: str) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class RoutineMemory:
 
 @attrs.frozen
 class Box:
-    """The arguments of omp_target_memcpy_rect, with an entry per dimension, the outermost first, in elements."""
+    """The arguments of omp_target_memcpy_rect, in elements; sequences have the outermost dimension first."""
 
     element: int
     volume: tuple[int, ...]
@@ -401,10 +401,11 @@ _OPENS: Final = {")": "(", ">": "<"}
 
 @functools.cache
 def user_of_helper(symbol: str) -> str:
-    """Return ` for FUNCTION` with the function whose lambda was passed through a template; "" if there is none.
+    """Return ` for FUNCTION`: the function whose lambda was passed through a template to the kernel `symbol`.
 
-    A template (such as CloverLeaf's `par_ranged2`) has one line for the kernels of many functions. The symbol of a
-    kernel has the types of all lambdas around it, which the C++ library can demangle.
+    Returns an empty text without such a function. A template (such as CloverLeaf's `par_ranged2`) has one line for the
+    kernels of many functions. The symbol of a kernel has the types of all lambdas around it, which the C++ library can
+    demangle.
     """
     owners: dict[str, bool] = {}
     text = _demangled(symbol)
