@@ -18,7 +18,7 @@ class Tool(Protocol):
     """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Note that a directive begins to work on these items (`target_map_emi`); a target region calls it once."""
+        """Note that a directive begins to work on these map items (`target_map_emi`); a target region calls it once."""
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
@@ -33,7 +33,7 @@ class Tool(Protocol):
 
 
 def start_tool(device: OffloadDevice, tool: Tool) -> None:
-    """Call a tool for all that happens on a device from now on."""
+    """Call `tool` for all that happens on a device from now on."""
     op = tool.target_data_op
 
     def block(name: str) -> Callable[[events.BlockAllocated | events.BlockFreed], None]:

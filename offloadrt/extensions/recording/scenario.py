@@ -50,7 +50,7 @@ _OF_THE_PROGRAM = (RecordingError, OffloadError, DriverError, MemoryAccessFault)
 
 
 def scenario_of(path: Path) -> Scenario:
-    """Make a scenario of a recording. Raises UserError."""
+    """Make the scenario that replays a recording. Raises UserError for a file that cannot be read."""
     path = path.resolve()
     file = opened(path)
     runs = file.runs
@@ -314,7 +314,7 @@ def _ending(recording: Recording) -> dict[str, Value]:
 
 
 def opened(path: Path) -> RecordingFile:
-    """Open a recording. Raises UserError."""
+    """Open a recording. Raises UserError for a file that cannot be read."""
     with _of_recordings():
         return RecordingFile.read(path)
 
@@ -343,7 +343,7 @@ def _doubts(path: Path, run: RunSummary, recording: Recording) -> tuple[str, ...
 
 
 def loaded(path: Path, run: RunSummary) -> Recording:
-    """Load a run; it is cached until the file changes. Raises RecordingError."""
+    """Load one run of a recording; it is cached until the file changes. Raises RecordingError."""
     return _loaded(path, run, (path / "meta.json" if path.is_dir() else path).stat().st_mtime_ns)
 
 

@@ -28,7 +28,7 @@ _MOST_KERNELS = 3
 
 
 def recording(path: Path) -> Iterable[RenderableType]:
-    """Yield what `show` prints: runs, and of the first one directives, kernels, arrays, threads. Raises UserError."""
+    """Yield what `show` prints: runs, and of the first run directives, kernels, arrays, threads. Raises UserError."""
     runs = loaded(path)
     yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
     yield _runs(runs)

@@ -44,11 +44,11 @@ from offloadrt.extensions.recording.format.slots import (
 
 
 class RecordingRefused(Exception):
-    """Something that recording needs is missing, or nothing was recorded; `str(error)` says what to do."""
+    """Raised when something that recording needs is missing, or nothing was recorded; says what to do."""
 
 
 class ToolchainMissing(RecordingRefused):
-    """A compiler, its headers or a library is missing or too old; the message says what to install."""
+    """Raised when a compiler, its headers or a library is missing or too old; says what to install."""
 
 
 Language = Literal["cc", "cxx", "fc"]
@@ -123,26 +123,32 @@ def _version_of(path: Path) -> str | None:
 
 
 def recorder_library(compiler: Compiler) -> Path:
-    """Return the library that is preloaded into a program to record it. Raises ToolchainMissing."""
+    """Return the path of the library that is preloaded into a program to record it. Raises ToolchainMissing."""
     # Each malloc and free of the program looks at its thread: hence no lookup of symbols, and a model of TLS.
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread"]
     return _compiled(compiler, "recorder.so", _sources("recorder", "c"), [*flags, _layout()], ["-shared", "-ldl"])
 
 
 def device_runtime(compiler: Compiler) -> Path:
-    """Return the object that is linked into device images and executes kernels' grids. Raises ToolchainMissing."""
+    """Return the path of the object that is linked into device images and executes kernels' grids.
+
+    Raises ToolchainMissing.
+    """
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", _layout()]
     return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
 
 
 def program_markers(compiler: Compiler) -> Path:
-    """Return the object that stands in for the NVTX and rocTX libraries in programs. Raises ToolchainMissing."""
+    """Return the path of the object that stands in for the NVTX and rocTX libraries. Raises ToolchainMissing."""
     flags = ["-std=gnu17", "-O2", "-fPIC"]
     return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
-    """Return the compiler plugin that adds counters to code; None without LLVM's headers. Raises ToolchainMissing."""
+    """Return the path of the compiler plugin that adds counters to code; None without LLVM's headers.
+
+    Raises ToolchainMissing.
+    """
     headers = _llvm_headers(compiler)
     if headers is None:
         return None
@@ -393,7 +399,7 @@ _HOST = "x86_64-pc-linux-gnu"
 def rewrite(arguments: Sequence[str], language: Language = "cc") -> tuple[list[str], bool]:
     """Return the arguments without flags for a GPU or another compiler's OpenMP, and whether OpenMP is on.
 
-    If C++ parallel algorithms are to be offloaded, a header is included that makes OpenMP directives of them.
+    If C++ parallel algorithms are to be offloaded, a header is included that turns them into OpenMP directives.
     """
     kept: list[str] = []
     openmp = False
@@ -432,7 +438,7 @@ def _is_input(argument: str) -> bool:
 
 
 def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
-    """Return the command that compiles for recording. Raises ToolchainMissing."""
+    """Return the command that compiles for recording, with the compiler's path. Raises ToolchainMissing."""
     compiler = find_compiler(language)
     kept, openmp = rewrite(arguments, language)
     if language == "fc":
@@ -468,7 +474,7 @@ def _plugin_of(compiler: Compiler) -> str | None:
 
 
 def compile_for_recording(language: Language, arguments: Sequence[str]) -> None:
-    """Replace this process by the compiler. Raises ToolchainMissing."""
+    """Replace this process by the compiler that compiles for recording. Raises ToolchainMissing."""
     command = compiler_command(language, arguments)
     os.execv(command[0], command)
 

@@ -66,13 +66,13 @@ class LeftOut:
 
     @property
     def seconds(self) -> float:
-        """Return the estimated time of all left-out instances together."""
+        """Return the estimated time (virtual seconds) of all left-out instances together."""
         times, known = self._differing
         return self.skipped * (statistics.fmean(times) + known)
 
     @property
     def error_s(self) -> float:
-        """Return the standard error of `seconds`."""
+        """Return the standard error of `seconds`, in virtual seconds."""
         return self.skipped * _standard_error(self._differing[0])
 
     @property
@@ -316,9 +316,9 @@ _STEADY: Final = 0.01
 
 
 def order_parameter(starts: Sequence[float], period: float) -> float:
-    """Return the order parameter, 0 to 1, of threads that began an instance at these times.
+    """Return how evenly in step threads are that began an instance at these times: the order parameter, 0 to 1.
 
-    period: the mean length of their instances, in seconds.
+    1: all at the same point of the period. period: the mean length of their instances, in seconds.
     """
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 

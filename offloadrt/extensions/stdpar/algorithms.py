@@ -71,7 +71,7 @@ _JOIN: dict[ReduceOperation, np.ufunc] = {"plus": np.add, "minimum": np.minimum,
 
 @attrs.frozen(eq=False)
 class AlgorithmCall:
-    """A call of a parallel algorithm. Raises ValueError if it returns a value and `init` is None."""
+    """A call of a parallel algorithm. Raises ValueError if the algorithm returns a value and `init` is None."""
 
     algorithm: str
     policy: ExecutionPolicy
@@ -113,7 +113,7 @@ class Algorithms(ABC):
 
     @abstractmethod
     async def invoke(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm and return its result."""
+        """Run one algorithm and return its result; None if it has none."""
 
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
@@ -128,11 +128,11 @@ class Algorithms(ABC):
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::transform``."""
+        """Run ``std::transform``. iterations: how many, for a kernel that is declared by its costs."""
         return self.invoke(AlgorithmCall("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
-        """Run ``std::fill``."""
+        """Run ``std::fill``: set all elements of an array to a value."""
         return self.invoke(AlgorithmCall("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
@@ -175,7 +175,7 @@ class Algorithms(ABC):
         )
 
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::any_of``; return None where an array is a phantom."""
+        """Run ``std::any_of``: tell whether the predicate holds for some element; None where an array is a phantom."""
         count = await self._count("any_of", policy, predicate, arguments)
         return None if count is None else count > 0
 
@@ -191,7 +191,7 @@ class Algorithms(ABC):
         return None if count is None else count == first.nbytes // first.itemsize
 
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::none_of``; return None where an array is a phantom."""
+        """Run ``std::none_of``: tell whether the predicate holds for no element; None where an array is a phantom."""
         count = await self._count("none_of", policy, predicate, arguments)
         return None if count is None else count == 0
 

@@ -17,14 +17,14 @@ from offloadrt.sim import Simulation
 
 
 class HostPointerInKernel(OffloadError):
-    """A kernel got a pointer that the device cannot use, and the program crashes.
+    """Raised when a kernel got a pointer that the device cannot use; a real program crashes.
 
     This happens under nvcpp and rocstdpar, which do not check the pointers.
     """
 
 
 class ForeignFree(OffloadError):
-    """Shared USM was freed with the C library's ``free``, which does not know it, and the program crashes.
+    """Raised when shared USM was freed with the C library's ``free``, which does not know it; real programs crash.
 
     The translation unit that frees it was not compiled by the implementation, which replaces frees only in its own
     (rocstdpar).
@@ -32,15 +32,15 @@ class ForeignFree(OffloadError):
 
 
 class PrefetchCrash(OffloadError):
-    """A prefetch crashed, as the profile says of the machine's software stack (``usm.prefetch = crashes``)."""
+    """Raised when a prefetch crashed, as the profile says of the machine's software (``usm.prefetch = crashes``)."""
 
 
 class UnfinishedRead(OffloadError):
-    """The host touched data of a kernel that has not finished: a barrier was elided that should have been kept."""
+    """Raised when the host touched data of a kernel that has not finished: a needed barrier was elided."""
 
 
 class HeuristicDatabaseError(ValueError):
-    """A database of the offload heuristic cannot be read or written; the message names the file and what is wrong."""
+    """Raised for a database of the offload heuristic that cannot be read or written; says the file and the fault."""
 
 
 Memory = Literal["shared", "device", "host", "heap", "stack", "scratch"]
@@ -89,7 +89,7 @@ class UsmArray(HostArray):
     def data(self) -> NDArray[Any]:
         """Return the values as the host sees them.
 
-        UnfinishedRead while a kernel writes them, TypeError for a phantom and for device memory.
+        Raises UnfinishedRead while a kernel writes them, TypeError for a phantom and for device memory.
         """
         self.check_host_access(writes=False, hint=_HINT)
         return self._values()
@@ -141,6 +141,6 @@ class UsmArray(HostArray):
 
 
 def adopted(array: HostArray, memory: Memory, sim: Simulation) -> UsmArray:
-    """Make a `UsmArray` from an array, with the same values and with the kind of memory that it lies in."""
+    """Make a `UsmArray` from an array, with the same values, in the given kind of memory."""
     fields = {field.name: getattr(array, field.name) for field in attrs.fields(HostArray) if field.init}
     return UsmArray(**fields, memory=memory, sim=sim)

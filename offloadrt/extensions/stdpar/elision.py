@@ -73,7 +73,7 @@ ALGORITHMS: Final = (*VOID, *RETURNING)
 
 @attrs.frozen
 class TranslationUnit:
-    """The functions that a compiler sees at once."""
+    """The functions that a compiler sees at once, because they are in one source file or inlined into it."""
 
     functions: tuple[Callable[..., Any], ...]
     inline: tuple[Callable[..., Any], ...] = ()
@@ -81,7 +81,7 @@ class TranslationUnit:
 
     @classmethod
     def of(cls, function: Callable[..., Any], inline: Sequence[Callable[..., Any]] = ()) -> TranslationUnit:
-        """Make a unit of the file that defines `function`, as if it were a C++ source file.
+        """Make a translation unit of the file that defines `function`, as if it were a C++ source file.
 
         inline: functions of other files that the compiler inlines into this one.
         """
@@ -120,7 +120,7 @@ def _functions_of(values: Iterable[Any]) -> Iterator[types.FunctionType]:
 def threads_of(tree: FunctionTree) -> set[str]:
     """Return the names of the parameters that are host threads.
 
-    These are the first parameter, and each whose annotation ends with ``Thread``.
+    These are the first parameter, and each parameter whose annotation ends with ``Thread``.
     """
     given = positional(tree)
     annotated = [
@@ -132,7 +132,7 @@ def threads_of(tree: FunctionTree) -> set[str]:
 
 
 def method_of(node: ast.AST, threads: Set[str]) -> str:
-    """Return the name of the method, if the expression is a method call on one of `threads`; else an empty string."""
+    """Return the method's name, if the expression is a method call on one of `threads`; else an empty text."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if name in threads:
             return method
@@ -184,9 +184,10 @@ _STOPS = {
 
 
 def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
-    """Return the reason why an operation of this kind ends a window, so that the thread must wait before it.
+    """Return the reason why the thread must wait before an operation of this kind; None if it need not wait.
 
-    Returns None where the barrier can be delayed past the operation, and for algorithms that are offloaded.
+    It need not where the barrier can be delayed past the operation, nor for algorithms that are offloaded. system_usm:
+    whether the device can use all host memory.
     """
     if marker is Marker.STACK_ACCESS and system_usm:
         return Reason.STACK
@@ -207,7 +208,7 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """Return ``FILE:LINE`` with the file's base name, or as much of it as is known."""
+        """Return the source line of the operation, as ``FILE:LINE`` without folders, or as much as is known."""
         return f"{PurePath(self.file).name}:{self.line}" if self.file else f"line {self.line}" if self.line else "?"
 
     def __str__(self) -> str:
@@ -216,7 +217,7 @@ class Operation:
 
 @attrs.frozen
 class Elided:
-    """The decision that the thread does not wait behind `algorithm`, as `by`, a later algorithm, waits for both."""
+    """The decision that the thread does not wait after `algorithm`, as `by`, a later algorithm, waits for both."""
 
     algorithm: Operation
     by: Operation
@@ -229,7 +230,7 @@ class Elided:
 class Kept:
     """The decision that the thread waits for `algorithm` and for all algorithms before it.
 
-    The wait is at the operation `at`. It stands before that operation, or behind it where `at` is `algorithm` itself.
+    The wait is at the operation `at`: before that operation, or after it where `at` is `algorithm` itself.
     """
 
     algorithm: Operation
@@ -265,7 +266,7 @@ Decision = Elided | Kept | Endless
 class Window:
     """Follows one host thread's barriers while it runs: whether an algorithm is in flight, and where it waits.
 
-    Where `elision` is off, the thread waits behind each algorithm.
+    Where `elision` is off, the thread waits after each algorithm.
     """
 
     elision: bool = True
@@ -274,9 +275,9 @@ class Window:
     """The last offloaded algorithm, while the thread has not waited for it."""
 
     def meets(self, operation: Operation) -> tuple[Decision, ...]:
-        """Return the decisions about barriers that fall when the thread comes to `operation`.
+        """Return the decisions about barriers that are made when the thread comes to `operation`.
 
-        With a `Kept` among the decisions the thread waits: behind the operation if that is an offloaded algorithm, else
+        With a `Kept` among the decisions the thread waits: after the operation if that is an offloaded algorithm, else
         before it.
         """
         last = self._open
@@ -307,7 +308,7 @@ def windows(operations: Iterable[Operation], elision: bool = True, system_usm: b
 
 
 def table(decisions: Iterable[Decision]) -> str:
-    """Return a table of the barriers by place: after which algorithm each stands, how often it stays or goes, and why.
+    """Return a table of the barriers by source line: after which algorithm, how often it stays or goes, and why.
 
     The lines come in the order of their first decision.
     """
@@ -368,7 +369,7 @@ class MemoryScope(Scope):
         return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
     def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
-        """Make the scope of a function that is inlined in the place of `call`."""
+        """Make the scope of a function that is inlined at the call `call`."""
         tree = source.tree
         given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
@@ -394,7 +395,7 @@ class MemoryScope(Scope):
         return self.unit.method(name)
 
     def thread_method(self, node: ast.expr) -> str:
-        """Return the name of the method, if the expression is a method call on a host thread; else an empty string."""
+        """Return the method's name, if the expression is a method call on a host thread; else an empty text."""
         return method_of(node, self.threads)
 
     def is_algorithm(self, node: ast.Attribute) -> bool:
@@ -431,7 +432,7 @@ class MemoryScope(Scope):
         return getattr(called, "__module__", None) == "math" or any(called is builtin for builtin in PURE)
 
     def inlines(self, call: ast.Call) -> Source | None:
-        """Return the source of the function that a call inlines; None where the call is not inlined."""
+        """Return the source of the function that is inlined at a call; None where the call is not inlined."""
         if isinstance(call.func, ast.Name) and (tree := self.functions.get(call.func.id)) is not None:
             direct = calls_algorithms(tree, self.threads | threads_of(tree))
             return attrs.evolve(self.source, tree=tree) if direct else None
@@ -477,7 +478,7 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         super().__init__(MemoryScope.of(source, unit))
 
     def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:
-        """Append an operation to the path; nothing where `marker` is None.
+        """Append an operation to the path through the function; do nothing where `marker` is None.
 
         unseen: the operation is plain Python, which a run does not see.
         """
@@ -568,9 +569,9 @@ _OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
 
 @attrs.frozen
 class CallSite:
-    """A place where an algorithm is called, and the first operations that the paths after it reach.
+    """A source line where an algorithm is called, and the first operations that the paths after it reach.
 
-    A function that is inlined at several places contributes its calls once for each place.
+    A function that is inlined several times contributes its calls once for each.
     """
 
     algorithm: Operation
@@ -580,7 +581,7 @@ class CallSite:
 
     @property
     def decision(self) -> Decision:
-        """Return the first reason why the call keeps a barrier of its own.
+        """Return the first reason why a barrier stays after this call.
 
         Returns `Elided` where no path needs a barrier, and `Endless` where no path meets any operation that counts.
         """
@@ -616,9 +617,9 @@ class ElisionPass:
         elision: bool = True,
         system_usm: bool = False,
     ) -> ElisionPass:
-        """Decide about the barriers of a host function.
+        """Decide which barriers of a host function stay, from the function's source.
 
-        unit: what the compiler sees, the function's own file by default. inline: functions of other files that are
+        unit: what the compiler sees, by default the function's own file. inline: functions of other files that are
         inlined too, where `unit` is not given. Raises KernelError when a source cannot be read.
         """
         return cls.of_source(
@@ -629,7 +630,7 @@ class ElisionPass:
     def of_source(
         cls, source: Source, unit: TranslationUnit, elision: bool = True, system_usm: bool = False
     ) -> ElisionPass:
-        """Decide about the barriers of a host function whose source has been read."""
+        """Decide which barriers of a host function stay, for a source that has been read."""
         walk = BarrierWalk(source, unit)
         reachable = _reachable(walk.entry)
         operations = [(node, met) for node in nodes_of(walk.pieces) if (met := node.operation) is not None]

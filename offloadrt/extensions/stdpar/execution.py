@@ -63,7 +63,8 @@ class Queue:
     def measure(self, operation: OperationId) -> None:
         """Note an algorithm whose runtime the heuristic wants to know, before it is submitted.
 
-        Only the time of the whole batch up to the wait is measured; each of its algorithms then counts with an equal
+        Only the time of the whole batch up to the wait is measured; each algorithm of the batch then counts with an
+        equal
         part.
         """
         if not self.algorithms:
@@ -124,7 +125,7 @@ class Queue:
         self._submitted()
 
     async def retrieve(self, source: UsmArray, nbytes: int) -> None:
-        """Copy the first bytes of device memory to the calling thread's stack."""
+        """Copy the first `nbytes` bytes of device memory to the calling thread's stack."""
         await self.device.plugin.retrieve_data(await self._begin_copy(), HostSpan(0, nbytes, None), source.address)
         self._submitted()
 
@@ -138,7 +139,7 @@ class Queue:
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
         """Submit a prefetch of shared USM to the device, in the order of the queue.
 
-        Raises PrefetchCrash where the machine's software crashes at one.
+        Raises PrefetchCrash where the machine's software crashes at a prefetch.
         """
         runtime = self._runtime
         what = runtime.usm.on_prefetch
@@ -157,7 +158,7 @@ class Queue:
     # waits
 
     async def wait(self) -> None:
-        """Wait for all commands in the queue. Raises the first error of a kernel in it."""
+        """Wait for all commands in the queue. Raises the first error of a kernel in the queue."""
         queue = self._queue
         if queue.stream is None:
             return
@@ -176,7 +177,7 @@ class Queue:
         await self.device.settle(queue)
 
     async def close(self) -> None:
-        """Wait for all commands at the end of the thread, and give the stream back."""
+        """Wait for all commands at the end of the thread, and give the queue's stream back."""
         if self._queue.stream is not None:
             if self.outstanding:
                 await self.wait()
@@ -228,7 +229,7 @@ _WITH_TEMPORARIES: Final = (
 
 
 class Executor:
-    """Runs the algorithms of one host thread. It has the thread's queue, its barriers and its offload heuristic."""
+    """Runs the algorithms of one host thread, with that thread's queue, barriers and offload heuristic."""
 
     def __init__(self, runtime: StdParRuntime, heap: Heap) -> None:
         self.runtime = runtime
@@ -243,7 +244,7 @@ class Executor:
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """Handle an operation that matters to barriers: the thread waits for its queue where a barrier stays here."""
+        """Handle an operation that matters to barriers: the thread waits for its queue if a barrier stays here."""
         if self.is_late and marker is Marker.ALLOCATION:
             return
         runtime = self.runtime
@@ -254,15 +255,18 @@ class Executor:
             await self.drain()
 
     async def meets_call(self, name: str) -> None:
-        """Handle a call that is not inlined, before which a barrier stays.
+        """Handle a call that is not inlined: the thread waits for its queue before such a call.
 
-        Programs with waits of their own have none.
+        A program that waits explicitly is not made to wait here.
         """
         if not self.runtime.is_explicit:
             await self.meets(Marker.CALL, name)
 
     async def host_algorithm(self, name: str, file: str, line: int) -> None:
-        """Count an algorithm that no implementation offloads, and wait for the queue. The program does its work."""
+        """Count an algorithm that no implementation offloads, and wait for the thread's queue.
+
+        The program itself does the algorithm's work afterwards.
+        """
         self.runtime.counts.calls += 1
         self.runtime.counts.on_host += 1
         await self.meets(Marker.HOST_ALGORITHM, name, file, line)

@@ -83,8 +83,9 @@ class MemoryPool:
     def claim(self, nbytes: int, alignment: int = 0) -> int | None:
         """Claim a block for `nbytes` and return its offset; None where the driver must serve the request.
 
-        The pool does not serve half of its size and more, an explicit `alignment` (0: none), or what does not fit. A
-        request of 0 bytes counts as one of 1 byte.
+        The pool does not serve a request for half of its size or more, one with an explicit `alignment` (0: none), and
+        what
+        does not fit. A request of 0 bytes counts as one of 1 byte.
         """
         if alignment or nbytes * 2 >= self.size:
             return None
@@ -128,7 +129,7 @@ def _block(nbytes: int, page: int) -> int:
 
 @attrs.frozen
 class HeapCosts:
-    """Host time of one call without contention, in seconds."""
+    """Host time of one call of the heap without contention, in seconds, by who serves it."""
 
     libc: float
     pool: float
@@ -136,7 +137,7 @@ class HeapCosts:
 
 
 class Heap:
-    """The heap of one program. `pool_gb` is the size of the memory pool in GiB; None for the implementation's own."""
+    """The heap of one program. `pool_gb` is the size of the memory pool in GiB; None: the implementation decides."""
 
     def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime
@@ -186,7 +187,7 @@ class Heap:
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:
-        """Free or delete memory of either kind; `foreign` says that another compiler compiled the caller.
+        """Free memory of either kind. foreign: whether another compiler compiled the caller.
 
         Raises InvalidFree where no allocation begins at the address. Raises ForeignFree for shared USM that foreign
         code frees, under an implementation that replaces frees only in its own translation units.

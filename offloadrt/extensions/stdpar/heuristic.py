@@ -37,7 +37,7 @@ _VERSION = 1
 
 
 class Place(enum.Enum):
-    """Says where an operation ran: on the host or on the device."""
+    """Where an operation ran: on the host or on the device."""
 
     HOST = "host"
     OFFLOAD = "offload"
@@ -45,7 +45,7 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class OperationId:
-    """Identifies the operations that the heuristic treats as the same.
+    """Identifies the operations that the offload heuristic treats as the same.
 
     name: the algorithm and its kernel, where AdaptiveCpp hashes the types of the arguments. size: the number of
     iterations.
@@ -56,7 +56,7 @@ class OperationId:
 
 
 class Sample(msgspec.Struct, forbid_unknown_fields=True):
-    """The mean runtime in seconds of an operation of one size at one place, host or device."""
+    """The mean runtime in seconds of an operation of one size, on the host or on the device."""
 
     place: Place
     size: int
@@ -91,7 +91,7 @@ class HeuristicDatabase:
         return tuple(self._samples.get(name, ()))
 
     def add(self, operation: OperationId, place: Place, seconds: float) -> None:
-        """Add a measurement of an operation's runtime in seconds.
+        """Add a measurement of an operation's runtime in seconds, on the host or on the device (`place`).
 
         The first one of an operation in each run is discarded: it may include what happens only once, such as
         just-in-time compilation.
@@ -116,7 +116,7 @@ class HeuristicDatabase:
             self.add(operation, Place.OFFLOAD, seconds / len(operations))
 
     def estimate(self, operation: OperationId, place: Place) -> float | None:
-        """Estimate the seconds that an operation would take at `place`; None without a usable sample of it there.
+        """Estimate the seconds that an operation would take on the host or device; None without a usable sample there.
 
         A sample of the operation's own size is the estimate. Else the estimate lies on the line through the samples of
         the two nearest sizes; among equally near ones the first measured counts. With one other size only, the line
@@ -176,7 +176,7 @@ class Sampling(enum.Enum):
 
 
 class Why(enum.Enum):
-    """The reasons for which the heuristic decides."""
+    """The reasons for which the heuristic decides between host and device."""
 
     SAMPLING = "a sampling run"
     NO_DATA = "no runtimes of both host and device are known"
@@ -196,11 +196,11 @@ def _positive(rules: HeuristicRules, attribute: attrs.Attribute[Any], value: flo
 
 @attrs.frozen
 class HeuristicRules:
-    """The parameters of the heuristic, with AdaptiveCpp's defaults.
+    """The parameters of the offload heuristic, with AdaptiveCpp's defaults.
 
     min_operations, min_time_s: least distance between decisions (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``); the
     first is also the greatest number of operations that are predicted. transfer_bytes_per_s: bandwidth of the link.
-    tolerance: how far the ratio of host to device time may be from 1 before the side changes.
+    tolerance: how far the ratio of host to device time may be from 1 before host and device are exchanged.
     """
 
     min_operations: int = attrs.field(default=128, validator=_positive)
@@ -212,10 +212,10 @@ class HeuristicRules:
 
 @attrs.frozen
 class OffloadDecision:
-    """A decision of the heuristic: when and before which operation it was made, and from which estimates.
+    """A decision of the offload heuristic: when and before which operation it was made, and from which estimates.
 
     host_s, offload_s: estimated times of the `predicted` operations, in seconds, with the transfer where one is needed.
-    predicted: how many operations the estimates cover. changed: whether the other side ran before.
+    predicted: how many operations the estimates cover. changed: whether the other side (host or device) ran before.
     """
 
     time_s: float
@@ -238,7 +238,7 @@ class OffloadDecision:
 
 @attrs.define
 class OffloadHeuristic:
-    """The heuristic's state of one host thread. decisions: all that were made, in order."""
+    """Decides for one host thread whether its next algorithms run on the device. decisions: all that were made."""
 
     database: HeuristicDatabase
     rules: HeuristicRules = HeuristicRules()
@@ -249,7 +249,7 @@ class OffloadHeuristic:
     """How many operations came since the last decision."""
 
     def decide(self, operation: OperationId, used_bytes: int, now_s: float, batch: int) -> bool:
-        """Decide whether `operation` is offloaded.
+        """Decide whether `operation` is offloaded to the device.
 
         used_bytes: size of the allocations that its pointers point into. now_s: virtual time in seconds. batch: how
         many batches of operations have been completed. During the first batch all data is new, so that nothing is

@@ -45,7 +45,7 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """The array of partial values of a scalar that the distributed loop reduces and that is used after the loop."""
+    """The array of the devices' partial results for a reduced scalar that is used after the distributed loop."""
 
     scalar: str
     operator: str
@@ -94,7 +94,7 @@ class Combination:
     """The nest of the original kernel."""
 
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments of the combining kernel, from the original kernel's and the arrays of partial values."""
+        """Return the arguments of the combining kernel: the original kernel's and the arrays of partial results."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         given.update(zip((partial.parameter for partial in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)

@@ -575,10 +575,7 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record to a thread's task, with the CPU time and memory touches since the task's last record.
-
-        Returns the index of the record.
-        """
+        """Add a record to a thread's task, with CPU time and touches since its last one; return the record's index."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)

@@ -25,7 +25,7 @@ _SECTOR: Final = 32
 
 @attrs.frozen
 class SiteSummary:
-    """All directives of one site (a line of the source), added up."""
+    """All directives of one source line (site), added up."""
 
     site: Site
     directives: int
@@ -37,7 +37,7 @@ class SiteSummary:
 
 @attrs.frozen
 class KernelSummary:
-    """The launches of one kernel, added up."""
+    """The launches of one kernel, added up: work, and loads and stores in bytes."""
 
     name: str
     launches: int
@@ -67,7 +67,7 @@ class KernelSummary:
 
 @attrs.frozen
 class ArraySummary:
-    """Says who accesses the arrays of one name and size."""
+    """The arrays of one name and size, added up: how many there are, and who accesses them."""
 
     name: str
     nbytes: int
@@ -95,7 +95,7 @@ class ThreadSummary:
 
 @attrs.frozen
 class MessageSummary:
-    """The MPI calls at one place of the source, added up."""
+    """The MPI calls at one source line, added up."""
 
     source: str
     call: str
@@ -133,7 +133,7 @@ def phases_of(recording: Recording) -> dict[str, int]:
 
 
 def last_call_of(recording: Recording) -> str:
-    """Return the last MPI call of a rank with its place, in words, and whether it never returned."""
+    """Return the last MPI call of a rank with its source line, in words, and whether it never returned."""
     columns, calls = recording.columns, recording.dictionaries.mpi_calls
     made = columns["record.subject"][columns["record.step"] == Step.MPI].tolist()
     if not made:
@@ -290,7 +290,7 @@ def _kernels_of_arrays(recording: Recording) -> dict[int, dict[str, int]]:
 
 
 def threads_of(recording: Recording) -> list[ThreadSummary]:
-    """Return the host threads that have records."""
+    """Return the host threads that have records, each with its work added up."""
     columns = recording.columns
     counts = columns["task.count"].astype("i8")
     of_record = np.repeat(columns["task.thread"], counts)
@@ -305,7 +305,7 @@ def threads_of(recording: Recording) -> list[ThreadSummary]:
 
 
 def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
-    """Return how often the real runtime did each operation, and the bytes of all of these."""
+    """Return how often the real runtime did each operation, and all bytes of that operation."""
     columns = recording.columns
     lists = columns["record.operations"]
     times = np.bincount(lists[lists >= 0], minlength=len(columns["operations.first"]) - 1)
@@ -319,7 +319,7 @@ def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
 
 
 def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
-    """Count directives by site and by the bytes of their items; equal programs have equal counts."""
+    """Count directives by source line and by the bytes of their items; equal programs have equal counts."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     pairs, times = np.unique(
@@ -338,7 +338,7 @@ def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
 
 
 def differences_of(recordings: Sequence[Recording]) -> Iterator[str]:
-    """Yield where the directives of other runs differ from those of the first one: a sentence each."""
+    """Yield where the directives of other runs differ from those of the first run, each in a sentence."""
     first = directives_of(recordings[0])
     for other in recordings[1:]:
         found = directives_of(other)

@@ -35,12 +35,15 @@ class InitialTasks:
             self._first.append(task)
 
     def did_something(self, task: TaskRow) -> None:
-        """Note an event of a task, if it is an initial task beside others."""
+        """Note an event of a task, if it is one of several initial tasks."""
         if len(self._began) > 1 and task.index in self._began:
             self._ended[task.index] = [each.count for each in self._first]
 
     def beside(self, main: int) -> dict[int, tuple[int, int]]:
-        """Return `Dictionaries.beside`; `main` is the number of the first thread's initial task."""
+        """Return, for each initial task but the first thread's, beside which of that thread's records it ran.
+
+        main: the number of the first thread's initial task. The result is for `Dictionaries.beside`.
+        """
         place = next((place for place, each in enumerate(self._first) if each.index == main), None)
         if place is None:
             return {}
@@ -52,7 +55,7 @@ class InitialTasks:
 
 @attrs.define(eq=False)
 class RunningThread:
-    """The state of a thread: the task that it runs, those that this task interrupts, and CPU time in no record yet."""
+    """The state of a thread while a recording is read: its task, the tasks that this one interrupts, and CPU time."""
 
     number: int
     task: TaskRow | None = None
@@ -81,7 +84,7 @@ class RunningThread:
 
 @attrs.define(eq=False)
 class HeldMutexes:
-    """The mutexes of POSIX and C that threads hold, each with its thread and how often that has locked it.
+    """The mutexes of POSIX and C that threads hold, each with its thread and how often that thread has locked it.
 
     Code that the compiler plugin did not see may lock or unlock one. What is recorded is balanced nevertheless.
     """
@@ -89,14 +92,17 @@ class HeldMutexes:
     _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)
 
     def take(self, mutex: int, thread: int) -> bool:
-        """Note that a thread locks a mutex; tell whether it does so for the first time, and nobody else has it."""
+        """Note that a thread locks a mutex; tell whether the lock is a new one, with no other holder.
+
+        It is not new if the thread holds the mutex already.
+        """
         holder, times = self._held.get(mutex, (thread, 0))
         if holder == thread:
             self._held[mutex] = thread, times + 1
         return holder == thread and not times
 
     def give_back(self, mutex: int, thread: int) -> bool:
-        """Note that a thread unlocks a mutex; tell whether it had it, and has it no longer."""
+        """Note that a thread unlocks a mutex; tell whether the thread held the mutex and no longer does."""
         holder, times = self._held.get(mutex, (NONE, 0))
         if holder != thread:
             return False

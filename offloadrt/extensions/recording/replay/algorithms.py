@@ -82,9 +82,10 @@ class _TimedPartOver(Exception):
 
 @attrs.define(eq=False)
 class Timed:
-    """Measures a part of a program: from each algorithm called at place `begin` to the next one at place `end`.
+    """Measures a part of a program: from an algorithm called at source line `begin` to the next one at line `end`.
 
-    If both are the same place, it measures from the first call there to the last one: one round of the loop less than
+    If both are the same line, it measures from the first call there to the last one: one iteration of the loop less
+    than
     there are calls.
     """
 
@@ -113,9 +114,10 @@ class Timed:
         skipped: int = 0,
         laps: dict[str, list[float]] | None = None,
     ) -> Timed:
-        """Read `PLACE` or `PLACE-PLACE`, each `FILE:LINE`. Raises ReplayRefused if no algorithm is called there.
+        """Read `LINE` or `LINE-LINE`, each `FILE:LINE`. Raises ReplayRefused if no algorithm is called there.
 
-        rounds: the replay ends after so many of them; 0: all are measured, and it goes on. skipped, laps: see the
+        rounds: the replay ends after so many measurements; 0: all are made, and the replay goes on. skipped, laps: see
+        the
         attributes.
         """
         both = re.fullmatch(r"(.+?:\d+)-(.+:\d+)", places)  # files may have hyphens in their names
@@ -161,7 +163,7 @@ class Timed:
 
 @attrs.define(eq=False)
 class ReplayedAlgorithms:
-    """Runs the algorithms of a recording on a program of C++ standard parallelism."""
+    """Runs the algorithms of a recording as a program of C++ standard parallelism."""
 
     recording: Recording
     offload: StdPar
@@ -203,7 +205,7 @@ class ReplayedAlgorithms:
     # memory
 
     def place_arrays(self, t: HostThread) -> None:
-        """Place the program's variables in host memory."""
+        """Make the program's variables in host memory."""
         for number, array in enumerate(self.recording.dictionaries.arrays):
             if array.is_there:
                 self._arrays[number] = t.array(array.name, array.nbytes, np.uint8, phantom=True)
@@ -257,15 +259,15 @@ class ReplayedAlgorithms:
             await t.write(part)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
-        """Leave an MPI call out, because the process is played alone."""
+        """Do nothing for an MPI call, because this process is replayed alone."""
 
     def knows_copies(self, number: int) -> None:
-        """Ignore what the copies of the next directive bring: algorithms have no map clauses."""
+        """Do nothing with what a recording knows of the next directive's copies: algorithms have no map clauses."""
 
     # algorithms
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Come to a place of the program at which the barrier of the algorithms before it is not removed."""
+        """Reach a source line at which the barrier of the algorithms before it is not removed."""
         site = self.recording.dictionaries.sites[site_number]
         kind = self._words(site, items, 1)[0]
         if kind not in _MARKERS:
@@ -423,7 +425,7 @@ def _at(place: int) -> dict[str, Any]:
 
 
 def check_recorded(recording: Recording) -> None:
-    """Raise ReplayRefused unless it was recorded what kernels and host touch, on which migrating pages depend."""
+    """Raise ReplayRefused unless the recording has what kernels and host touch; migrating pages depend on that."""
     columns, meta = recording.columns, recording.meta
     if not meta.costs:
         lacks = "the costs of its kernels; build the program with `offloadrt cxx -stdpar`"

@@ -24,21 +24,21 @@ _SHIFTS: Final = (1 << 14) - 1
 
 @attrs.frozen(eq=False)
 class TaskFrame:
-    """The stack variables that a task sees: by array number, what is added to the recorded address."""
+    """The stack variables that a task sees: by array number, what must be added to the recorded address."""
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
     _ranges: Sequence[tuple[int, int, int]] = ()
     """The recorded addresses of these variables: (begin, end, number)."""
 
     def at(self, address: int) -> tuple[int, int]:
-        """Return the number of the variable at a recorded address, and what is added; NONE and 0 if none lies there."""
+        """Return the number of the variable at a recorded address and what must be added; NONE and 0 without one."""
         found = next((number for begin, end, number in self._ranges if begin <= address < end), NONE)
         return found, self.shifts.get(found, 0)
 
 
 @attrs.define(eq=False)
 class TaskFrames:
-    """Knows where the stack variables of each task of a recording lie."""
+    """Says where the stack variables of each task of a recording lie."""
 
     recording: Recording
     outside: TaskFrame = attrs.field(factory=TaskFrame)
@@ -81,7 +81,7 @@ class TaskFrames:
         return kinds[task] == TaskKind.EXPLICIT
 
     def of(self, task: int) -> TaskFrame:
-        """Return the stack variables that a task sees."""
+        """Return the stack variables that a task sees, with what must be added to their recorded addresses."""
         if not self._own:
             return self.outside
         below = []
@@ -104,7 +104,7 @@ class TaskFrames:
 
 @attrs.define(eq=False)
 class PlacedArrays:
-    """The arrays that exist now: by number those that all tasks see, and by number and offset those on stacks."""
+    """The arrays that exist now: by number those that all tasks see, by number and offset those on stacks."""
 
     count: int
     _of_all: list[HostArray | None] = attrs.field(init=False)
@@ -115,7 +115,7 @@ class PlacedArrays:
         self._of_all = [None] * self.count
 
     def at(self, number: int, frame: TaskFrame) -> HostArray | None:
-        """Return the array with this number that a task sees; None if it does not exist now."""
+        """Return the array with this number that a task sees (`frame`); None if it does not exist now."""
         shift = frame.shifts.get(number, 0)
         return self._of_frames.get((number, shift)) if shift else self._of_all[number]
 

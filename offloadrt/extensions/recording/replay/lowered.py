@@ -100,13 +100,13 @@ class LoweredProgram:
         return array
 
     def free(self, array: HostArray, freed: bool = True) -> None:
-        """Forget an array; `freed` says that the program frees it, else it ended unnoticed. KeyError if unknown."""
+        """Forget an array. freed: whether the program frees it; else it ended unnoticed. KeyError if unknown."""
         if self._arrays.pop(array.address) is not array:
             raise KeyError(f"array {array.name!r} is none of the program's")
         self._program.arrays.forget(array, freed)
 
     def at(self, address: int) -> HostArray | None:
-        """Return the array that holds an address, or ends there."""
+        """Return the array that holds an address, or ends there; None without one."""
         before = self._arrays.before(address)
         return before[1] if before is not None and address <= before[0] + before[1].nbytes else None
 
@@ -118,7 +118,7 @@ class LoweredProgram:
     # directives
 
     def items(self, lowered: Iterable[LoweredItem]) -> MapItems:
-        """Prepare the items of a call; they can be used for any number of calls while their arrays live.
+        """Prepare the map items of a call; they can be used for any number of calls while their arrays exist.
 
         Raises ValueError for an item whose bytes do not all belong to one array.
         """

@@ -94,7 +94,7 @@ _MOST_NAMES: Final = 6
 
 
 class ObservedReplay:
-    """Sends the events of one replay to its observer."""
+    """Sends what only a recording knows to the observer of its replay: source lines, host accesses, mistakes."""
 
     def __init__(self, tell: Tell, recording: Recording) -> None:
         self.in_run_order = False
@@ -157,13 +157,13 @@ class ObservedReplay:
             yield f"the host's accesses to {_listed(self._partly)} are too scattered to tell each byte apart"
 
     def comes_to(self, where: str) -> None:
-        """Report that the running thread reaches a directive at the line `where`."""
+        """Report that the running thread reaches a directive at the source line `where`."""
         if self.in_run_order:
             self._tell(Awaited(self))
         self._tell(SourceNamed(where))
 
     def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
-        """Report what the copies of the running thread's next directive bring."""
+        """Report what the recording knows about the copies of the running thread's next directive."""
         self._tell(CopiesKnown(copies))
 
     def leaves(self) -> None:
@@ -189,8 +189,9 @@ class ObservedReplay:
     ) -> None:
         """Report the races and the stray accesses that the recording has of a traced launch.
 
-        freed: returns where a freed block of omp_target_alloc lay in this run, by its recorded address; None if it is
-        not freed.
+        A stray access is one to memory that the kernel may not use. freed: returns where a freed block of
+        omp_target_alloc lay
+        in this run, by its recorded address; None if it is not freed.
         """
 
         def name_of(number: int) -> str:
@@ -229,7 +230,7 @@ class ObservedReplay:
             self._tell(KernelCopied(HOST if on_host else device, begin, end))
 
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
-        """Report that an MPI call of the running thread uses device memory, as a directive with one use."""
+        """Report that an MPI call of the running thread uses device memory, like a directive with one memory access."""
         self.comes_to(where)
         self._tell(DirectiveBegan(cause, device, call))
         self._tell(KernelSubmitted(cause, device, call, (use,)))
@@ -238,7 +239,7 @@ class ObservedReplay:
         self.leaves()
 
     def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
-        """Report that the running thread maps `nbytes` bytes where the array has only `there` left."""
+        """Report that the running thread maps `nbytes` bytes where the array has only `there` bytes left."""
         self._tell(MapStrayed(name, nbytes, there, copies))
 
     def maps_freed(self, address: int) -> None:
@@ -246,7 +247,7 @@ class ObservedReplay:
         self._tell(FreedMapped(address))
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
-        """Report a touch by the running thread, unless its stretch might belong to another array."""
+        """Report a host access by the running thread, unless those bytes might belong to another array."""
         if kind == NEW_BLOCK:
             self._tell(BlockNew(begin, nbytes))
             return
@@ -307,7 +308,7 @@ _WITHOUT_BYTES: Final = (OmptOperation.DELETE, OmptOperation.DISASSOCIATE)
 
 @attrs.frozen
 class OperationDifference:
-    """Operations of a site that only the emulator or only the real runtime did, and in how many directives."""
+    """Operations at a source line that only the emulator or only the real runtime did, and for how many directives."""
 
     where: str
     call: str
@@ -353,12 +354,12 @@ class OperationLog:
         self._of_actor: dict[object, Operations] = {}
 
     def begin(self) -> Operations:
-        """Begin a directive in the current actor; its operations are counted in the returned Counter."""
+        """Begin a directive in the current actor; return the Counter that gets the directive's operations."""
         operations = self._of_actor[self._sim.current] = Counter()
         return operations
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Do nothing; items are not compared."""
+        """Do nothing; map items are not compared."""
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
@@ -377,7 +378,7 @@ class OperationLog:
 
 @attrs.define(eq=False)
 class Oracle:
-    """Compares the operations of each directive with the recorded ones; `outcome` sums up by site."""
+    """Compares the operations of each directive with the recorded ones; `outcome` sums up by source line."""
 
     recording: Recording
     directives: int = 0
@@ -393,7 +394,7 @@ class Oracle:
     def compare(self, site: int, items: int, number: int, emulated: Operations) -> None:
         """Compare a directive's operations with the recorded list `number`; -1: nothing was recorded.
 
-        site, items: the numbers of the directive's site and of its list of items.
+        site, items: the numbers of the directive's source line (site) and of its list of items.
         """
         if number < 0:
             return
@@ -454,7 +455,7 @@ class Oracle:
         return self._shared
 
     def outcome(self) -> Outcome:
-        """Return the sums over all directives, with the differences by site."""
+        """Return the sums over all directives, with the differences by source line."""
         mine: Operations = Counter()
         theirs: Operations = Counter()
         for _, emulated, recorded, _ in self._differing:

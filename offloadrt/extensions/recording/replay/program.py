@@ -176,7 +176,7 @@ class _Mapped(int):
 
 @attrs.define(eq=False)
 class Routines:
-    """Calls the recorded OpenMP routines."""
+    """Calls the recorded OpenMP routines on the emulated machine."""
 
     _recording: Recording
     _program: LoweredProgram
@@ -192,7 +192,7 @@ class Routines:
     async def run(self, t: HostThread, site: Site, items: int, shift_at: Callable[[int], int]) -> None:
         """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded.
 
-        shift_at: returns what is added to a recorded address of the host.
+        shift_at: returns what must be added to a recorded address of the host.
         """
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
@@ -267,12 +267,12 @@ class Routines:
         return attrs.evolve(found[1], address=_NOWHERE | found[1].address) + (address - found[0])
 
     def block_at(self, address: int) -> DevicePointer | None:
-        """Return the block of omp_target_alloc at a recorded address; None if there is none now."""
+        """Return the block of omp_target_alloc that now has a recorded address; None if there is none."""
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
-        """Return the block that a kernel uses; was_freed: it had been freed before the kernel in the recorded run.
+        """Return the block that a kernel uses. was_freed: in the recorded run, it had been freed before the kernel.
 
         If it had not been but is freed now, nothing orders the free behind the kernel, and the freed block is returned.
         """
@@ -413,7 +413,7 @@ def own_device(recording: Recording, process: Process) -> int | None:
 
 @attrs.define(eq=False)
 class ReplayedProgram:
-    """Runs the directives of a recording on a program of OpenMP."""
+    """Runs the directives of a recording as a program of OpenMP."""
 
     recording: Recording
     openmp: OpenMP
@@ -472,7 +472,7 @@ class ReplayedProgram:
             self._observed.ends()
 
     def has_roots(self, count: int) -> None:
-        """Take the number of initial tasks; if several, directives count as ordered in the way they are run."""
+        """Note the number of initial tasks. If there are several, directives count as ordered as they are run."""
         if self._observed is not None:
             self._observed.in_run_order = count > 1
 
@@ -487,7 +487,7 @@ class ReplayedProgram:
     # memory
 
     async def allocates(self, t: ProgramThread, number: int) -> None:
-        """Place an array that the program allocates."""
+        """Make an array that the program allocates, at its recorded address."""
         self.allocate(number)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
@@ -495,13 +495,13 @@ class ReplayedProgram:
         self.free(number, end)
 
     def place_arrays(self) -> None:
-        """Place the arrays that exist from the beginning."""
+        """Make the arrays that exist from the beginning of the program, at their recorded addresses."""
         for number, array in enumerate(self.recording.dictionaries.arrays):
             if array.is_there:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False, frame: TaskFrame | None = None) -> HostArray:
-        """Place an array; its pages are populated if the program has written it, or if host touches were not recorded.
+        """Make an array; its pages are populated if the program has written it, or if host touches were not recorded.
 
         Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.
         """
@@ -543,7 +543,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, touches: int) -> None:
-        """Touch the memory that the host touched before a record."""
+        """Touch the memory that the host touched before a record, as the calling thread."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])
@@ -561,7 +561,7 @@ class ReplayedProgram:
     # directives
 
     def knows_copies(self, number: int) -> None:
-        """Report to an observer what the copies of the next directive bring; -1: none, or it was not recorded."""
+        """Report to an observer what is known of the next directive's copies; -1: none, or it was not recorded."""
         if self._observed is None or number == NONE:
             return
         copies: list[KnownCopy] = []
@@ -578,7 +578,7 @@ class ReplayedProgram:
         self._observed.knows_copies(tuple(copies))
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Do nothing at a place where a barrier of parallel algorithms stays: each directive waits for its kernel."""
+        """Do nothing at a line where a barrier of parallel algorithms stays: each directive waits for its kernel."""
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or a routine, and compare its operations with those of the real runtime."""
@@ -606,7 +606,7 @@ class ReplayedProgram:
             self.progress(self.oracle.directives, self._total)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
-        """Make an MPI call; a process that is played alone leaves it out, as there is nobody to communicate with."""
+        """Make an MPI call; a process that is replayed alone leaves it out, as it has nobody to communicate with."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1
             if self._observed is not None:
@@ -770,7 +770,7 @@ async def replay(
 
     Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: host work takes no
     time. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of repeated phases
-    run; None: all. process: the rank's, if all ranks are played together. Raises ReplayRefused.
+    run; None: all. process: the rank's, if all ranks are replayed together. Raises ReplayRefused.
     """
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]

@@ -50,12 +50,12 @@ _BYTES_OF_DUP: Final = 8
 
 
 class RanksRefused(RecordingError):
-    """An MPI call was recorded that cannot be replayed."""
+    """Raised for a recorded MPI call that cannot be replayed."""
 
 
 @attrs.frozen
 class ReplayedPart:
-    """A part of an MPI call; its fields are those of `PART` in `format/ranks.py`."""
+    """A part of an MPI call, such as a buffer or a peer; its fields are those of `PART` in `format/ranks.py`."""
 
     kind: int
     flags: int
@@ -79,7 +79,7 @@ def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
 
 @attrs.define(eq=False)
 class RankReplay:
-    """Makes the calls of one rank. device_of: returns the device that holds a buffer; None for host memory."""
+    """Makes the MPI calls of one rank. device_of: returns the device that holds a buffer; None for host memory."""
 
     recording: Recording
     process: Process

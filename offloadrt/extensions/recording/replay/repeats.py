@@ -23,7 +23,7 @@ Signs = npt.NDArray[np.int64]
 
 @attrs.frozen
 class Repeat:
-    """A phase that repeats: `instances` stretches of `period` records each, back to back, from record `first` on."""
+    """A phase that repeats: `instances` times `period` records, back to back, from record `first` on."""
 
     first: int
     period: int
@@ -40,7 +40,7 @@ class Repeat:
 
 @attrs.define(eq=False)
 class RepeatFinder:
-    """Finds repeats in the tasks of a recording: stretches of records that occur several times in a row."""
+    """Finds repeats in the tasks of a recording: sequences of records that occur several times in a row."""
 
     recording: Recording
     tree: TaskTree
@@ -73,7 +73,7 @@ class RepeatFinder:
             self._shape(task)
 
     def of_task(self, task: int) -> list[Repeat]:
-        """Return the repeats of a task whose instances may be left out, in order."""
+        """Return the repeats of a task of which some instances may be left out in a replay, in order."""
         team = int(self.recording.columns["task.team"][task])
         members = self.tree.members.get(team, [task]) if team >= 0 else [task]
         if team not in self._of_team or team < 0:

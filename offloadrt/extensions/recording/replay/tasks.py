@@ -44,7 +44,9 @@ _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
 class ThreadsBeside:
     """The threads that the program made itself, as by pthread_create, and beside which records each of them ran.
 
-    Nothing else is known of their order, so they are unordered among one another.
+    A record here is one of the program's first thread. Nothing else is known of the threads' order, so they are
+    unordered
+    among one another.
     """
 
     main: int = NONE
@@ -59,7 +61,7 @@ class ThreadsBeside:
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
-        """Read them from a recording; empty if the first thread does nothing of the program."""
+        """Find these threads in a recording; there are none if the first thread does nothing of the program."""
         made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
         known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
         if not known or (first := tree.first_threads()[0]) not in roots:
@@ -77,8 +79,9 @@ class ThreadsBeside:
 class Flag:
     """An atomic variable or a lock of the program by which threads synchronize: counts its releases.
 
-    They have the numbers of the recording, and others may come earlier here. So what is counted is how many of the
-    first ones have come.
+    Releases have the numbers of the recording, and may come here in another order. So what is counted is how many of
+    the
+    first ones have come without a gap.
     """
 
     releases: int = 0
@@ -94,7 +97,7 @@ class Flag:
         return self.releases >= releases
 
     def release(self, number: int = NONE) -> None:
-        """Release the flag as its release of this number; NONE means the next one."""
+        """Release the flag: count the release with this number, or the next one for NONE."""
         self._early.add(self.releases + 1 if number == NONE else number)
         while self.releases + 1 in self._early:
             self.releases += 1
@@ -116,7 +119,7 @@ class OrderedTurns:
     _waiting: dict[int, Signal] = attrs.field(factory=dict)
 
     async def take(self, turn: int) -> None:
-        """Wait for a turn, by its number."""
+        """Wait until the turn with this number comes."""
         if turn > self.next:
             signal = self._waiting[turn] = Signal(self.sim, "ordered region")
             await signal.wait()
@@ -275,7 +278,7 @@ class ReplayTeam:
         """Run ready tasks of the team, or wait for some to become ready, until `done` returns true.
 
         below: the task that waits. By OpenMP's task scheduling constraint for tied tasks, the thread may then begin
-        only its descendants; None, at a barrier: any task. Untied tasks are treated as tied ones.
+        only descendants of that task; None, at a barrier: any task. Untied tasks are treated as tied ones.
         """
         while not done():
             task = self._next(below)
@@ -448,11 +451,11 @@ class TaskWalk:
             self._repeats = RepeatFinder(self._recording, self._tree)
 
     def roots(self) -> list[int]:
-        """Return the initial tasks in which the program does something."""
+        """Return the initial tasks in which the program does something, the first thread's task first."""
         return self._tree.roots()
 
     async def thread(self, t: ProgramThread, task: int) -> None:
-        """Walk an initial task, as a team of one thread, but not before the program has made that thread."""
+        """Execute an initial task, as a team of one thread, but not before the program has made that thread."""
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
