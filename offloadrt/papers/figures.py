@@ -15,7 +15,7 @@ from offloadrt.study.scripts.definition import Figure, PublishedPoint
 
 
 class FigureRefused(UserError, ValueError):
-    """A file of figures cannot be read; the message names the file, the figure and the field."""
+    """Raised for a file of figures that cannot be read; the message names the file, the figure and the field."""
 
 
 def figures_of(paper: str) -> dict[str, Figure]:

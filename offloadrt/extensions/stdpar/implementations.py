@@ -89,7 +89,7 @@ class AllocationMap:
 
 
 class PrefetchMode(enum.Enum):
-    """Says when allocations are prefetched to the device (``ACPP_STDPAR_PREFETCH_MODE``).
+    """When allocations are prefetched to the device (``ACPP_STDPAR_PREFETCH_MODE``).
 
     FIRST: before the first kernel that uses the allocation. ALWAYS: see `AlwaysReading`. AFTER_SYNC: once in a batch,
     and only for the first operation after a wait.
@@ -121,7 +121,8 @@ def prefetches(
 ) -> bool:
     """Tell whether `allocation` is prefetched before an operation of the batch with number `batch`.
 
-    outstanding: operations that the thread has submitted since its last wait.
+    A batch is what a thread submits between two waits. outstanding: operations that the thread has submitted since its
+    last wait.
     """
     last = allocation.most_recent_batch
     match mode:
@@ -155,7 +156,7 @@ def take_prefetches(
 
 
 class HostPointer(enum.Enum):
-    """Says what happens to an algorithm if the device cannot use one of its kernel's pointers.
+    """What happens to an algorithm if the device cannot use one of its kernel's pointers.
 
     HOST: it runs on the host, after a barrier. CRASH: the program crashes. REFUSED: the program does not compile.
     """
@@ -166,7 +167,7 @@ class HostPointer(enum.Enum):
 
 
 class ForeignFreeing(enum.Enum):
-    """Says what happens when code of another compiler frees memory that this implementation allocated.
+    """What happens when code of another compiler frees memory that this implementation allocated.
 
     FREES: free is replaced in the whole program and knows both kinds of memory. CRASH: libc gets a pointer that is not
     its own.
@@ -177,7 +178,7 @@ class ForeignFreeing(enum.Enum):
 
 
 class Offloading(enum.Enum):
-    """Says whether algorithms with a given execution policy run on the device.
+    """Whether algorithms with a given execution policy run on the device.
 
     IF_PROGRESS: only where the device guarantees that its work items make progress independently of one another.
     """
@@ -201,7 +202,7 @@ class SubmitPath(enum.Enum):
 
 
 class Temporaries(enum.Enum):
-    """Says where the library keeps what an algorithm needs besides the program's data, such as partial results.
+    """Where the library keeps what an algorithm needs besides the program's data, such as partial results.
 
     KEPT: in memory that a thread allocates once, and the result in memory of the host that the kernel writes itself
     (AdaptiveCpp's `allocation_cache.hpp`; oneDPL has it from the pools of SYCL's runtime). ALLOCATED: each call
@@ -215,7 +216,7 @@ class Temporaries(enum.Enum):
 
 
 class DataMemory(enum.Enum):
-    """Says where the program's data lies: in SHARED USM, in DEVICE memory with explicit copies, or on the HOST."""
+    """Where the program's data lies: in SHARED USM, in DEVICE memory with explicit copies, or on the HOST."""
 
     SHARED = "shared"
     DEVICE = "device"
@@ -229,7 +230,7 @@ def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: fl
 
 @attrs.frozen
 class KernelFactor:
-    """Says how long this compiler's kernels take, relative to those of the machine's own compiler.
+    """How long this compiler's kernels take, relative to those of the machine's own compiler.
 
     It is an input: the quality of a compiler's code does not follow from a runtime's mechanisms.
     """
@@ -269,7 +270,7 @@ class Implementation:
     """Features about which the paper does not say whether this implementation has them; they are taken as absent."""
 
     def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
-        """Tell whether an algorithm with this policy may run on the device. The pointers are not considered here.
+        """Tell whether an algorithm with this policy may run on the device; the kernel's pointers do not matter here.
 
         independent_progress: see `Offloading`. Raises ValueError for an algorithm that does not exist.
         """
@@ -302,7 +303,7 @@ def variant(
 ) -> Implementation:
     """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
 
-    Raises ValueError when a feature is switched of an implementation that does not use shared memory.
+    Raises ValueError if the implementation does not use shared memory and a feature is switched.
     """
     chosen = implementation(name)
     changed: dict[str, Any] = {
@@ -336,7 +337,7 @@ class StdParOptions(ProgramOptions):
     """The heuristic's database of runtimes, read at the start and written at the end; None for an empty one."""
 
     def check(self) -> None:
-        """Raise ValueError for options that cannot be: several devices, or an implementation that does not exist."""
+        """Raise ValueError for impossible options: several devices, or an implementation that does not exist."""
         super().check()
         if self.num_devices != 1:
             raise ValueError("a stdpar program has one device")

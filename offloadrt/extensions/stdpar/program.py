@@ -51,7 +51,7 @@ from offloadrt.trace import Trace
 
 
 class SyclQueue:
-    """``sycl::queue``, in order. Its commands go through SYCL's layers under every implementation."""
+    """An in-order ``sycl::queue``. Its commands go through SYCL's layers under every implementation."""
 
     def __init__(self, executor: Executor, device: OffloadDevice) -> None:
         """Make a queue that belongs to the thread of `executor`."""
@@ -96,7 +96,7 @@ class SyclQueue:
             await self._runtime.usm.free(array)
 
     async def submit(self, kernel: Kernel, *arguments: Any, iterations: int | None = None) -> None:
-        """Call ``parallel_for``, which returns when the kernel is in the queue."""
+        """Submit a kernel (``parallel_for``); return when the kernel is in the queue."""
         with self._runtime.calling("parallel_for"):
             await self._executor.meets_call("parallel_for")
             await submit(
@@ -104,13 +104,13 @@ class SyclQueue:
             )
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
-        """Copy all bytes of an array; returns when the host may go on. Raises ValueError for different sizes."""
+        """Copy all bytes of an array; return when the host may go on. Raises ValueError for different sizes."""
         with self._runtime.calling("memcpy"):
             await self._executor.meets_call("memcpy")
             await self._queue.memcpy(destination, source)
 
     async def prefetch(self, array: UsmArray) -> None:
-        """Submit a prefetch of shared USM to the device. Raises ValueError for other memory, and PrefetchCrash."""
+        """Submit a prefetch of shared USM to the device. Raises ValueError for other memory; PrefetchCrash."""
         if array.memory != "shared":
             raise ValueError(f"prefetch of {array.name!r}: it is {array.memory} memory, not shared USM")
         with self._runtime.calling("prefetch"):
@@ -118,20 +118,20 @@ class SyclQueue:
             await self._queue.prefetch(array.address, array.nbytes, array.name)
 
     async def wait(self) -> None:
-        """Wait for everything in the queue. Raises the first error of a kernel in it."""
+        """Wait for everything in the queue. Raises the first error of a kernel in the queue."""
         with self._runtime.calling("wait"):
             await self._executor.meets_call("wait")
             await self._queue.wait()
 
     async def close(self) -> None:
-        """Wait for everything in the queue, and give its stream back."""
+        """Wait for everything in the queue, and give the queue's stream back."""
         with self._runtime.calling("wait"):
             await self._executor.meets_call("wait")
             await self._queue.close()
 
 
 class HostThread(Algorithms, ProgramThread):
-    """The host thread ``t`` that a program's function gets. Its algorithms go into a queue of its own."""
+    """The host thread ``t`` that a program's function gets. Its algorithms go into the thread's own queue."""
 
     def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)
@@ -141,7 +141,7 @@ class HostThread(Algorithms, ProgramThread):
         self._interposed = True
 
     async def leave_team(self) -> None:
-        """End the thread: wait for its queue and give its stream back."""
+        """End the thread: wait for its queue and give the queue's stream back."""
         await self.executor.meets(Marker.RETURN)
         if self.executor.queue is not None:
             await self.executor.queue.close()
@@ -254,7 +254,7 @@ class HostThread(Algorithms, ProgramThread):
     # what the host does with its data
 
     async def read(self, place: HostArray | Section) -> Any:
-        """Read an array, or a section of it, on the host; its pages that are on the device come back.
+        """Read an array, or a section of one, on the host; pages of it that are on the device come back.
 
         Returns the values, None for a phantom. Raises UnfinishedRead when the kernel that writes it has not been waited
         for.
@@ -267,7 +267,7 @@ class HostThread(Algorithms, ProgramThread):
         return None if array.values is None else _part(place, array.values)
 
     async def write(self, place: HostArray | Section, values: Any = None) -> None:
-        """Write `values` to an array, or to a section of it, on the host; None only brings its pages to the host.
+        """Write `values` to an array, or a section of one, on the host; None only brings its pages to the host.
 
         Raises UnfinishedRead when a kernel that uses it has not been waited for.
         """
@@ -282,7 +282,7 @@ class HostThread(Algorithms, ProgramThread):
             _set(place, array, values)
 
     async def host_access(self, place: HostArray | Section, writes: bool | None = None) -> None:
-        """Touch an array or a section of it, in shared or host memory, as the host does.
+        """Touch an array or a section of one, in shared or host memory, as the host does.
 
         writes: False for a read; None counts as a write.
         """
@@ -317,14 +317,14 @@ class HostThread(Algorithms, ProgramThread):
     # the flow of the program, as barriers see it
 
     async def external(self, name: str, seconds: float = 0.0) -> None:
-        """Call a function that is not inlined: barriers before it stay. seconds: how long it occupies a core."""
+        """Call a function that is not inlined: the thread waits for its algorithms before. seconds: time on a core."""
         with self.runtime.calling(name):
             await self.executor.meets_call(name)
             if seconds:
                 await self.compute(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for a virtual time in seconds. Barriers before it stay, as the compiler does not know the call."""
+        """Sleep for a virtual time in seconds. The thread first waits for its algorithms, as the call is unknown."""
         await self.executor.meets_call("sleep")
         await super().sleep(seconds)
 
@@ -341,7 +341,7 @@ class HostThread(Algorithms, ProgramThread):
             await self.executor.meets(Marker.RETURN)
 
     async def wait(self) -> None:
-        """Wait for the thread's queue. Raises the first error of a kernel in it."""
+        """Wait for the thread's queue. Raises the first error of a kernel in the queue."""
         await self.executor.meets(Marker.CALL, "wait")
         if self.executor.queue is not None and self.executor.queue.outstanding:
             await self.executor.drain()
@@ -450,7 +450,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def decisions(self) -> Mapping[Decision, int]:
-        """Return how often each decision about a barrier was taken, by algorithm, place and reason."""
+        """Return how often each decision about a barrier was taken, by algorithm, source line and reason."""
         return self.runtime.decisions
 
     def locks(self) -> dict[str, LockStatistics]:
@@ -459,7 +459,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def elided(self) -> int:
-        """Return the number of barriers behind offloaded algorithms at which no thread waited."""
+        """Return the number of barriers after offloaded algorithms at which no thread waited."""
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:
@@ -477,7 +477,7 @@ class StdPar(OffloadProgram[HostThread]):
         return dict(self.decisions.items())
 
     def elision_table(self) -> str:
-        """Return a table of the places of barriers, what became of each, how often, and why."""
+        """Return a table of the barriers by source line: what became of each, how often, and why."""
         return table(decision for decision, times in self.decisions.items() for _ in range(times))
 
     async def complete_tasks(self) -> None:

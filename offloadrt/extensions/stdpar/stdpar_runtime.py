@@ -39,8 +39,8 @@ class Launches:
     def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
         """Return the launch as the program wrote it, and as this compiler's code executes on the device.
 
-        iterations: how many, for a kernel that is declared by its costs; None for one for each element of its first
-        array. Raises KernelError when a loop nest depends on values that are not known.
+        iterations: how many, for a kernel that is declared by its costs; None: as many as its first array has elements.
+        Raises KernelError when a loop nest depends on values that are not known.
         """
         nest = kernel.analysis is not None
         if not nest and iterations is None:
@@ -139,7 +139,7 @@ class SyclUsm:
         return address
 
     async def free(self, array: UsmArray) -> None:
-        """Free USM of any kind. Raises DriverError where no allocation of that kind begins at its address."""
+        """Free USM of any kind. Raises DriverError where no allocation of that kind begins at the array's address."""
         array.check_host_access(writes=True)
         if array.memory == "device":
             await self._driver("free").memory.free(array.address)
@@ -153,7 +153,7 @@ class SyclUsm:
         array.freed = True
 
     def add_system(self, address: int, nbytes: int) -> None:
-        """Register memory of the C library or of a stack for page faults of the device, where that has system USM."""
+        """Register memory of the C library or a stack for page faults of the device, if the device has system USM."""
         if self.mode in _WITH_PAGES and "heap" in self._memories:
             self._manage().add(address, nbytes, populated=False)
 
@@ -179,7 +179,7 @@ class SyclUsm:
             await self._memory.populate(array.address + begin, size)
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
-        """Return a kernel's accesses to managed memory; `NOTHING` where that memory lies where the kernel runs."""
+        """Return a kernel's accesses to managed memory; `NOTHING` if that memory lies where the kernel runs."""
         if self.mode not in _WITH_PAGES and not self.of_host:
             return NOTHING
         arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
@@ -230,7 +230,7 @@ _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", S
 
 @attrs.define
 class Counts:
-    """Counts over all threads, since the start of the program."""
+    """Counts of algorithms, waits, prefetches and allocations over all threads, since the start of the program."""
 
     calls: int = 0
     """Calls of algorithms, whatever their policy."""
@@ -317,7 +317,7 @@ class StdParRuntime:
     def unplaced(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
     ) -> UsmArray:
-        """Make an array that has no address yet (its address is 0)."""
+        """Make an array that has no address yet: its address is 0."""
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self._phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)

@@ -110,14 +110,14 @@ class ScalingGrid(JudgingGrid):
 
     @property
     def halt(self) -> str:
-        """Return the machine's entry that says what halts kernels, as text: `driver.halt = …`."""
+        """Return the entry of the machine's profile that says what halts kernels, as text: `driver.halt = …`."""
         return f"driver.halt = {self.machine.text('driver.halt')}"
 
 
 def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
     """Choose the runs that judge the claims.
 
-    From `full` over `quick` to `ends` there are fewer threads, batches, patches.
+    From `full` over `quick` to `ends` there are fewer threads, batches and patches.
     """
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),
@@ -159,7 +159,7 @@ def strong(
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """Measure t(T, n), the time of a volume, in strong scaling.
+    """Measure t(T, n), the time of a volume with T threads and batches of n patches, in strong scaling.
 
     It is extrapolated from two runs, one with half the patches, so that costs of the start do not count.
     """
@@ -179,7 +179,7 @@ def weak(
 ) -> Times:
     """Measure t(T, n) in weak scaling of Euler 2D; with `per_thread`, the time is over one thread's volumes.
 
-    Every thread has the grid's number of patches, and at least two of the largest batches.
+    T is the number of threads, each with the grid's patches (or two of the largest batches), n the patches of a batch.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -428,7 +428,7 @@ COUNTS = probes.exahype_counts
 
 
 def counted(fact: Mapping[str, Value], /, *more: str, **expected: float) -> Judgement:
-    """Judge that counts are as expected; `more` is further text for the judgement."""
+    """Judge whether counts are as expected; `more` is additional text for the verdict."""
     counts = {name: number(fact[name]) for name in expected}
     wrong = [
         f"{name} {counts[name]:g} instead of {count:g}" for name, count in expected.items() if counts[name] != count

@@ -54,8 +54,9 @@ class HeldBlock(Generic[B]):
 class ManagerStatistics:
     """Counts what a memory manager has done.
 
-    blocks, bytes: all that the manager holds. allocations: hand-outs that had to allocate. hits: hand-outs of a block
-    that the manager had.
+    blocks, bytes: all that the manager holds. allocations: requests for which it had to allocate. hits: requests that
+    it
+    served with a block that it had.
     """
 
     blocks: int
@@ -68,7 +69,7 @@ class ManagerStatistics:
 class BlockManager(ABC, Generic[B]):
     """Pools memory blocks; one instance serves all threads and all devices of a process.
 
-    A hand-out or hand-back costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
+    A request or a free costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
     `gpu_memory_manager.uncontended` is an ablation. The semaphore is one of `program.locks()`, called ``gpu memory
     manager``; from the second manager on, with a number.
     """

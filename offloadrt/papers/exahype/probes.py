@@ -215,7 +215,7 @@ def _progress(run: Run) -> tuple[int, int, list[tuple[int, int]]]:
 
 @scenario
 async def crowd_of_kernels(run: Run, threads: Annotated[int, Range(1, 512)] = 160) -> Facts:
-    """Count the kernels that run at a time when every thread launches a long one of one team."""
+    """Count the kernels that run at one time when every thread launches a long kernel with a single team."""
     run.phantom = True
     long = Kernel("long", flops_per_iteration=1e7)
 
@@ -233,7 +233,7 @@ Case = Literal["euler2d", "euler3d", "ccz4"]
 
 @scenario
 async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Annotated[int, Range(1, 64)] = 2) -> Facts:
-    """Run ExaHyPE in managed memory, then map an ordinary array: who copies, who faults, what is managed."""
+    """Run ExaHyPE in managed memory, then map an ordinary array: count who copies, who faults, what is managed."""
     run.phantom = True
     setup = Setup(memory="managed", batch=batch, threads=threads, patches=batch * batches)
     updated = await Experiment(run.openmp, setup).update()

@@ -89,7 +89,7 @@ class AllIterations:
 
     @property
     def adapted_s(self) -> float:
-        """Return the seconds that the divided executions of the kernels in `adapted` take."""
+        """Return the total seconds of the divided executions of the kernels in `adapted`."""
         return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
 
     @property
@@ -104,14 +104,14 @@ class AllIterations:
 
 @attrs.frozen
 class BenchmarkGrid(JudgingGrid):
-    """Says how many iterations of each benchmark run on one GPU, and on several, where a controller decides first."""
+    """How many iterations of each benchmark run on one GPU, and on several, where JACC's controller decides first."""
 
     alone: tuple[int, int]
     several: tuple[int, int]
     benchmarks: tuple[str, ...]
 
     def lacks(self, *names: str) -> Judgement | None:
-        """Return the judgement that a claim cannot be judged, if the grid lacks one of these benchmarks; else None."""
+        """Return the verdict that a claim cannot be judged, if the grid lacks one of these benchmarks; else None."""
         lacking = [name for name in names if name not in self.benchmarks]
         return Judgement("–", None, f"needs {', '.join(lacking)}") if lacking else None
 
@@ -301,7 +301,7 @@ def himeno_sizes(grid: BenchmarkGrid) -> Hearing:
 
 
 def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> Asking[dict[str, float]]:
-    """Return by benchmark by how many percent the execution step `after` is faster than the step `before`."""
+    """Return by how many percent the execution step `after` is faster than the step `before`, by benchmark."""
     times = {}
     for execution in (before, after):
         parameters: dict[str, Value] = {"gpus": 1, "strategy": "single", "compiler": compiler, "execution": execution}
@@ -312,7 +312,7 @@ def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> 
 
 
 def lacking(grid: BenchmarkGrid) -> str:
-    """Return how many of the ten benchmarks the grid has, in words; empty if all."""
+    """Return in words how many of the ten benchmarks the grid has; an empty text if it has all."""
     return "" if len(grid.benchmarks) == 10 else f" ({len(grid.benchmarks)} of 10 benchmarks)"
 
 

@@ -42,7 +42,7 @@ def shift(offset: Any, x: Any, y: Any) -> None:
 
 @scenario(machine="dgx1-v100")
 async def layer(run: Run, rounds: Count = 20) -> Facts:
-    """Push two kernels in turn: what is compiled, when, and what comes out."""
+    """Push (launch by JACC) two kernels in turn: what is compiled, when, and what the kernels compute."""
     run.options = acc.OpenACCOptions()
     times: list[float] = []
 
@@ -76,7 +76,7 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
 
 @scenario(machine="dgx1-v100")
 async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "overlap") -> Facts:
-    """Run the slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c), then c goes to the host."""
+    """Run the slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c); then c is copied to the host."""
     run.options = acc.OpenACCOptions()
 
     async def body(t: acc.HostThread) -> None:
@@ -145,7 +145,7 @@ async def launches(
     execution: Literal["sync", "async"] = "sync",
     rounds: Count = 200,
 ) -> Facts:
-    """Launch a short kernel on data of its own, again and again; count the calls of the driver's library."""
+    """Launch a short kernel on its own data, again and again; count the calls of the driver's library."""
     run.options = acc.OpenACCOptions(compiler=compiler, pools=pools)
     run.set("jit.compile", "0 s")
 
@@ -236,7 +236,7 @@ async def division(
 
     A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
     multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
-    how the adaptive controller reads it (`Rules`). data: values, and whether they are right.
+    how the adaptive controller takes that quantity (`Rules`). data: compute values, and say whether they are right.
     """
     run.options = acc.OpenACCOptions(num_devices=gpus, phantom=not data)
     run.set("jit.compile", "0 s")
@@ -310,7 +310,7 @@ def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
 
 @scenario(machine="dgx1-v100")
 async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
-    """Measure what the predicates leave of a kernel on each device, and how written arrays are divided."""
+    """Measure which accesses of a kernel JACC's predicates leave on each device, and how written arrays are divided."""
     run.options = acc.OpenACCOptions(num_devices=gpus, phantom=True)
     facts: Facts = {}
 

@@ -161,7 +161,7 @@ MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
 
 
 async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
-    """Offload this thread's `batches` one after another; return the batches' numbers of patches."""
+    """Offload this thread's `batches` one after another; return how many patches each batch has."""
     patches = [[make_patch(t, number) for number in batch] for batch in batches]
     for batch in patches:
         await offload(batch)
@@ -199,7 +199,7 @@ async def enclave(
 ) -> list[int]:
     """Spawn this thread's patches as tasks (`spawn_s` seconds each), and offload batches as they fill.
 
-    Returns the numbers of patches of the batches that this thread offloaded.
+    Returns how many patches each batch has that this thread offloaded.
     """
     patches = [make_patch(t, number) for batch in batches for number in batch]
     deployed: list[int] = []
@@ -347,7 +347,7 @@ class Updated:
 
 @attrs.define
 class Experiment:
-    """A `Setup` on an OpenMP program. With real data it owns the domain from which the patches come.
+    """A `Setup` on an OpenMP program. With real data it has the domain from which the patches come.
 
     Raises ParameterError for managed memory where the machine has none.
     """

@@ -384,7 +384,7 @@ class Setup:
 
     @property
     def system(self) -> Equations:
-        """Return the system of equations."""
+        """Return the system of equations that the experiment solves."""
         return EQUATIONS[self.equations]
 
     @functools.cached_property
@@ -487,7 +487,7 @@ def bytes_per_volume(geometry: PatchGeometry) -> float:
 
 
 def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mean") -> KernelWork:
-    """Return the work per volume of the update kernel. where: the place in the ranges of inputs: low, mean or high."""
+    """Return the work per volume of the update kernel. where: which end of the inputs' ranges: low, mean or high."""
     traffic = bytes_per_volume(geometry)
     if equations.phantom_only:
         flops, efficiency, loads = CCZ4_FLOPS.at(where), CCZ4_EFFICIENCY.at(where), CCZ4_LOADS.at(where)
@@ -547,7 +547,7 @@ class UpdateKernels:
 
 
 def threads_per_team(geometry: PatchGeometry, work: KernelWork) -> int:
-    """Return one thread per volume, or fewer, in whole warps, where a team or its registers allow no more."""
+    """Return the threads of a team: one per volume, or as many whole warps as the team's registers allow."""
     by_registers = REGISTERS_PER_MULTIPROCESSOR // (work.registers_per_thread * WARP) * WARP
     return min(geometry.volumes, MAX_THREADS_PER_TEAM, by_registers)
 

@@ -80,7 +80,7 @@ class FaultRules:
     """``uvm_perf_prefetch_enable``."""
 
     def loop(self, run: Run, phantom: bool = True) -> KernelLoop:
-        """Set the machine's entries for a CUDA program, and make its timed part."""
+        """Set the entries of the machine's profile for a CUDA program, and return the object that times it."""
         run.options = CUDAOptions(phantom=phantom)
         if self.batch_limit is not None:
             run.set("fault.batch_max", self.batch_limit)
@@ -113,7 +113,7 @@ class KernelLoop:
             yield
 
     def end_pass(self) -> None:
-        """End a pass over the data, which `pass_figures` will report; the next pass begins."""
+        """End a pass over the data, which `pass_figures` will report, and begin the next pass."""
         faults = self.run.statistics.faults
         copied = [int(faults.get(name, 0)) for name in ("bytes_transfer_htod", "bytes_transfer_dtoh")]
         self._ends.append((self.run.sim.now, copied[0], copied[1]))
@@ -210,7 +210,7 @@ PAGE_WORDS: Final = 4096 // 4
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def triad(a: Floats, b: Floats, c: Floats, factor: float) -> None:
-    """Compute STREAM's triad."""
+    """Compute STREAM's triad: c = a + factor · b."""
     for i in range(len(c)):
         c[i] = a[i] + factor * b[i]
 
@@ -231,7 +231,7 @@ def touch(data: Floats, pages: int, words: int) -> None:
 
 
 async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[Any]:
-    """Run the triad once over three managed arrays that this thread has written; return the arrays."""
+    """Run STREAM's triad once over three managed arrays that this thread has written; return the arrays."""
     arrays = [await t.malloc_managed(name, elements, written=True) for name in "abc"]
     async with loop.timed():
         await t.launch(triad, *arrays, 3.0, grid=min(MOST_BLOCKS, -(-elements // BLOCK)), block=BLOCK)
@@ -240,7 +240,7 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 
 
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
-    """Iterate the stencil, alternating between two grids that this thread has written; return both.
+    """Iterate the five-point stencil between two grids that this thread has written; return both grids.
 
     occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
     """
@@ -289,7 +289,7 @@ def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cos
     """Do some stages of a Fourier transform; each point takes one complex product and one sum a stage.
 
     A pass combines points that lie as far apart as the array divided by its rows; what a block holds of each row are
-    a few neighbours, which make a sector.
+    a few neighbours, which make a memory sector.
     """
     for lot in range(lots):
         for row in range(rows):
@@ -314,7 +314,7 @@ async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
 
 
 async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
-    """Transform an array in place. Each pass does as many stages as fit into shared memory."""
+    """Transform an array in place (FFT). Each pass does as many stages as fit into shared memory."""
     data = await t.malloc_managed("data", (n, 2), written=True)
     stages = max(1, math.ceil(math.log2(n)))
     passes = max(1, math.ceil(stages / math.log2(POINTS_A_PASS)))
@@ -351,7 +351,7 @@ def increment(data: Floats, pages: Ints, words: int) -> None:
 
 @kernel(threads_per_team=LANES, precision="single")
 def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
-    """Add with each lane on a page of its own."""
+    """Add words of two arrays, with each lane (thread of the warp) on a page of its own."""
     for lane in range(lanes):
         c[lane * words] = a[lane * words] + b[lane * words]
 
@@ -375,7 +375,7 @@ def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: 
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page, in an order that is listed."""
+    """Copy one word of each page, in the order that the array `order` lists."""
     for thread in range(threads):
         for k in range(pages):
             page = order[thread * pages + k]
@@ -493,7 +493,7 @@ class RmatGraph:
 
     @classmethod
     def random(cls, scale: int, seed: int) -> RmatGraph:
-        """Draw a graph of 2**scale vertices (Chakrabarti, Zhan, Faloutsos, R-MAT, SDM 2004)."""
+        """Make a random graph of 2**scale vertices (Chakrabarti, Zhan, Faloutsos, R-MAT, SDM 2004)."""
         rng, count = np.random.default_rng(seed), 1 << scale
         a, b, c, _ = QUADRANTS
         edges = np.zeros(count * EDGES_A_VERTEX, np.int64)
@@ -512,7 +512,7 @@ class RmatGraph:
 
 @attrs.frozen(eq=False)
 class RmatLevel:
-    """One level of a breadth-first search of a graph."""
+    """One level of a breadth-first search: the vertices it starts from, the edges, and the vertices it reaches."""
 
     frontier: Ints
     """The vertices whose neighbours are visited."""
@@ -546,7 +546,7 @@ def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
 
 
 async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> dict[str, int]:
-    """Search a graph of 2**scale vertices that this thread has written.
+    """Search a graph of 2**scale vertices, which this thread has written, breadth first on the GPU.
 
     Returns the number of levels and of vertices reached.
     """
@@ -630,7 +630,7 @@ class MeanTime:
 async def launches(
     t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int, by_value: int = 0
 ) -> None:
-    """Launch a kernel again and again in a stream of this thread's own: back to back, then waiting for each."""
+    """Launch a kernel again and again in this thread's own stream: back to back, then waiting for each launch."""
     a, b, c = [await t.malloc(elements, np.float32) for _ in range(3)]
     stream = await t.stream_create(non_blocking=True)
     grid = -(-elements // BLOCK)
@@ -704,7 +704,7 @@ VARIES: Final = 0.2
 
 @attrs.define
 class SharedMutex:
-    """A mutex with the threads that share it. Its hand-over is that of the C++ library's `std::mutex`."""
+    """A mutex for the threads that share it. Its wake-up cost (hand-over) is that of C++'s `std::mutex`."""
 
     run: Run
     number: int

@@ -64,7 +64,7 @@ class Directives:
         await self.thread.update(acc.device(array))
 
     async def wait(self) -> None:
-        """Return at once, as the host has waited for every directive."""
+        """Return at once, as the host has already waited for every directive."""
 
     def _compiled(self, kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, int | None]:
         """Return the compiler's code of a kernel with these arguments, slower by its factor, and its iterations."""
@@ -133,7 +133,7 @@ Values = Callable[[], Any]
 
 
 class Arrays(Protocol):
-    """Makes an array of the program. `values` are what the host writes first; without them, the array is zero."""
+    """A function that makes an array; the host first writes `values` to it, or zeros."""
 
     def __call__(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
@@ -237,7 +237,7 @@ class BenchmarkProgram:
         return sum(array.nbytes for array in self.arrays)
 
     def executions(self, iterations: int | None = None) -> dict[KernelCall, int]:
-        """Return how often each call is made in all iterations, or in the given number of them."""
+        """Return how often each kernel call is made in all iterations, or in the given number of them."""
         executions: dict[KernelCall, int] = {}
         repeated = RepeatedSteps(self.iterations if iterations is None else iterations, self.iteration)
         _count((*self.setup, repeated, *self.finish), 1, executions)
@@ -302,7 +302,7 @@ class Benchmark:
         return next(iter(self.sizes))
 
     def program(self, arrays: Arrays, size: str = "") -> BenchmarkProgram:
-        """Build the program at a size, by default the paper's. Raises ValueError for an unknown size."""
+        """Build the program with a size, by default the paper's. Raises ValueError for an unknown size."""
         if size and size not in self.sizes:
             raise ValueError(f"{self.name} has no size {size!r}; there are: {', '.join(self.sizes)}")
         return self.build(arrays, self.sizes[size or self.size])
@@ -386,7 +386,7 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow(acc.KernelTimes):
-    """The totals of one kernel so far. `adapted` says whether it is divided in the end."""
+    """The totals of one kernel so far. `adapted` says whether it is divided among the devices in the end."""
 
     adapted: bool = False
 

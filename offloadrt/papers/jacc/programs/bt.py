@@ -102,7 +102,7 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
-    """Clear the blocks at both ends of a line."""
+    """Clear the 5 × 5 blocks at both ends of each line of points."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -112,7 +112,7 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """Set the unit block at both ends of a line."""
+    """Set the unit block at both ends of each line of points."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             lhs[m, m, 1, a, 0, b] = 1.0
@@ -246,7 +246,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a cube of n points a side. One iteration of those given is the public code's warm-up."""
+    """Build the program on a cube of n points a side. One of the given iterations is the public code's warm-up."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)
