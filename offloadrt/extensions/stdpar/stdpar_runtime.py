@@ -325,7 +325,7 @@ class StdParRuntime:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Give one call of the implementation's library a number, the cause of all events inside."""
+        """Give one call of the implementation's library a number; a trace groups all events inside the call by it."""
         actor, trace, number = self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:

@@ -54,9 +54,8 @@ class HeldBlock(Generic[B]):
 class ManagerStatistics:
     """Counts what a memory manager has done.
 
-    blocks, bytes: all that the manager holds. allocations: requests for which it had to allocate. hits: requests that
-    it
-    served with a block that it had.
+    blocks, bytes: all that the manager holds. allocations: requests that had to allocate. hits: requests to which the
+    manager gave a block that it had.
     """
 
     blocks: int

@@ -96,13 +96,13 @@ class RodiniaGrid(JudgingGrid):
         return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Return one run on the machine with `part` of its memory."""
+        """Return one run on the grid's machine, with `part` of its memory."""
         return self.at(scenario or self.scenario, parameters, {}, record=record)
 
     def at(
         self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """Return one run on a machine some of whose entries are replaced by the values in `overrides`."""
+        """Return one run on a machine whose entries in `overrides` have other values."""
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
         if self.part != 1.0:
@@ -126,7 +126,7 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia at these places (benchmark, size, placement). The judge of a claim calls it with `yield from`."""
+    """Run Rodinia for these (benchmark, size, placement). The judge of a claim calls it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
@@ -163,7 +163,7 @@ def sizes(values: Iterable[float]) -> str:
 
 
 def in_gb(values: Mapping[float, float]) -> dict[str, float]:
-    """Replace the sizes of a curve by their names in GB: `{"18": …}`."""
+    """Return the values with their sizes as text, which is the number of GB: `{"18": …}`."""
     return {f"{size:g}": value for size, value in values.items()}
 
 
@@ -270,7 +270,7 @@ def program(benchmark: str) -> HostProgram:
 
 
 def pinned(result: Result) -> set[str]:
-    """Return the names of the objects that were pinned to the CPU."""
+    """Return the names of the objects that OTM pinned to CPU memory."""
     return {name for name, placement in placements_of(result).items() if placement.place == "cpu"}
 
 

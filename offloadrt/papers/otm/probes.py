@@ -80,7 +80,7 @@ async def objects(
     threshold: Annotated[float, Range(0.0, 2.0)] = 0.6,
     late: bool = False,
 ) -> Facts:
-    """Place the three objects, with memory for `room` of them less `lacking` bytes; count what moves.
+    """Place three objects in a memory that holds `room` of them, less `lacking` bytes; count what moves.
 
     With `late`, `c`, which ranks first, is mapped when the others are in use already.
     """
@@ -126,7 +126,7 @@ async def objects(
 
 @scenario(machine="summitdev-p100")
 async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
-    """Tell whether a kernel writes to the original of an object, or to a copy that comes back at the end."""
+    """Tell whether a kernel writes to the host's object itself, or to a copy that comes back at the end."""
     run.configure(configuration="otm", host_program=HostProgram.of(one_object))
     run.set("otm.threshold", threshold)
     ((inside, after),) = await run.parallel(one_object)
@@ -153,7 +153,7 @@ async def one_object(t: omp.HostThread) -> tuple[float, float]:
 async def traditional(
     run: Run, benchmark: Literal["bfs", "cfd", "srad"] = "bfs", size_gb: Annotated[float, Range(1e-6, 128.0)] = 8.0
 ) -> Facts:
-    """Tell whether a program with explicit copies finds the memory that it asks for."""
+    """Tell whether a program with explicit copies can allocate the device memory that it needs."""
     nbytes = round(size_gb * 1e9)
     run.phantom, run.configuration = True, "copy"
     program: Bfs | Cfd | Srad
@@ -175,7 +175,7 @@ async def traditional(
 
 @scenario(machine="summitdev-p100")
 async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "managed") -> Facts:
-    """Measure the bandwidth of an array's way to the device: on demand under a kernel, or copied at once."""
+    """Measure at what bandwidth an array comes to the device: on demand under a kernel, or copied at once."""
     run.phantom = True
     program = UnifiedMemory(SWEPT, 1, 1, 1.0, placement)
     run.configuration = program.configuration

@@ -93,7 +93,7 @@ class Graph:
 
     @classmethod
     def random(cls, count: int, seed: int) -> Graph:
-        """Draw a graph of `count` nodes."""
+        """Make a random graph of `count` nodes."""
         rng = np.random.default_rng(seed)
         chosen = np.asarray(CHOICES, np.int32)[rng.permutation(count) % len(CHOICES)]
         source = np.repeat(np.arange(count, dtype=np.int32), chosen)
@@ -154,7 +154,7 @@ class Frontier:
 
 @functools.lru_cache(maxsize=4)
 def sampled(seed: int) -> Frontier:
-    """Return the levels that stand for those of any larger graph; the first call takes about half a second."""
+    """Search a sample graph, whose levels stand for those of any larger one; takes half a second the first time."""
     # A larger graph has about one level more for each factor of four in nodes (seed 0: 11 levels at this size, 12 and
     # 13 at 4 and 16 times as many nodes). Its search here lacks these levels, in which hardly any node is active: each
     # would only sweep over the two masks, 2 of the 39 bytes of a node.
@@ -177,7 +177,7 @@ def expand(
     degree: float,
     fresh: float,
 ) -> None:
-    """Give the frontier's neighbours that were not visited their cost, and mark them to be visited."""
+    """Give each unvisited neighbour of the frontier its cost, and mark it to be visited."""
     for node in range(n):
         if expect(mask[node], probability=active):
             mask[node] = False
@@ -192,7 +192,7 @@ def expand(
 
 @kernel(threads_per_team=THREADS)
 def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
-    """Make what was reached the next frontier; `stop` is set when there is any."""
+    """Make the nodes that were marked the next frontier; set `stop` when there are any."""
     for node in range(n):
         if expect(updating[node], probability=reached):
             mask[node] = True
@@ -203,7 +203,7 @@ def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, r
 
 @attrs.frozen(eq=False)
 class Bfs:
-    """A search of a graph with `count` nodes. `graph` is None for a phantom, which has no data."""
+    """The program bfs on a graph of `count` nodes. `graph` is None for a phantom, which has no data."""
 
     count: int
     frontier: Frontier
@@ -215,9 +215,9 @@ class Bfs:
 
     @classmethod
     def of(cls, nbytes: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Bfs:
-        """Make a search of as many nodes as fit into `nbytes`, a multiple of three.
+        """Make the program for as many nodes as fit into `nbytes`, a multiple of three.
 
-        A phantom has the levels of the sample graph, a graph with values has its own.
+        A phantom has the levels of the sample graph, a program with values those of its graph.
         """
         count = max(3, nbytes // cls.BYTES // 3 * 3)
         if phantom:
@@ -227,7 +227,7 @@ class Bfs:
 
     @property
     def steps(self) -> int:
-        """Return the number of levels."""
+        """Return the number of levels of the search."""
         return len(self.frontier.levels)
 
     def _fill(self, start: Any, source: Any) -> Any:
@@ -311,7 +311,7 @@ class Sheet:
         return neighbours
 
     def normals(self, rng: np.random.Generator) -> Floats:
-        """Draw the faces' normals [direction, face, element]: outward, of different lengths, not quite in the plane."""
+        """Make random normals of the faces, [direction, face, element]: about outward, with different lengths."""
         outward = np.array([[-1, 1, 0, 0], [0, 0, -1, 1], [0, 0, 0, 0]], np.float64)
         return (outward[:, :, np.newaxis] + 0.1 * rng.random((3, 4, self.elements))).astype(np.float32)
 
@@ -413,7 +413,7 @@ def flux(
 
 @kernel(threads_per_team=THREADS)
 def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floats, n: int, part: float) -> None:
-    """Take one Runge-Kutta step from the variables at the iteration's start."""
+    """Compute the variables after one Runge-Kutta stage from those at the start of the iteration."""
     for i in range(n):
         factor = step_factors[i] / part
         for m in (0, 1, 2, 3, 4):
@@ -433,7 +433,7 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """A run of `iterations` iterations on a mesh."""
+    """The program cfd: `iterations` iterations on a mesh."""
 
     sheet: Sheet
     iterations: int
@@ -455,7 +455,7 @@ class Cfd:
         seed: int = 0,
         structure: Structure = "data",
     ) -> Cfd:
-        """Make a run on as many elements as fit into `nbytes` in whole rows."""
+        """Make the program for a mesh of as many elements as fit into `nbytes`, in whole rows."""
         return cls(Sheet.of(nbytes // cls.BYTES, mesh), iterations, phantom, seed, structure)
 
     @property
@@ -568,7 +568,7 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """A run of `iterations` iterations on an image of `rows` by `cols` points, whose values are drawn from `seed`."""
+    """The program srad: `iterations` iterations on an image of `rows` by `cols` points, which are random."""
 
     rows: int
     cols: int
@@ -582,7 +582,7 @@ class Srad:
 
     @classmethod
     def of(cls, nbytes: int, iterations: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Srad:
-        """Make the largest square image whose arrays have no more than `nbytes` bytes."""
+        """Make the program for the largest square image whose arrays have no more than `nbytes` bytes."""
         side = max(2, int((-16 + math.sqrt(256 + 4 * cls.BYTES * nbytes)) / (2 * cls.BYTES)))
         return cls(side, side, iterations, phantom, seed, structure)
 

@@ -37,10 +37,10 @@ the host, and the device's page table has them beforehand. hybrid: the first arr
 
 @attrs.frozen
 class UnifiedMemory:
-    """``arrays`` arrays of ``nbytes`` bytes in all, written by the host; ``reuse`` kernels touch them all.
+    """A program whose host writes ``arrays`` arrays, ``nbytes`` in all, and whose ``reuse`` kernels touch all of them.
 
-    `density` is that of the first array, 1 for a sweep. `read_back`: how many bytes of each array the host reads after
-    every kernel. `read_result`: whether the host reads all arrays at the end.
+    `density`: the part of the first array that each kernel touches, 1 for all. `read_back`: how many bytes of each
+    array the host reads after every kernel. `read_result`: whether the host reads all arrays at the end.
     """
 
     nbytes: int
@@ -117,5 +117,5 @@ class _Timed(Protocol):
 
 
 def computing_and_moving_s(elapsed_s: float, calls: Mapping[str, _Timed]) -> float:
-    """Return the seconds that one host thread spends outside of allocations and frees; nothing runs beside them."""
+    """Return the seconds that the single host thread spends outside of allocations and frees."""
     return elapsed_s - math.fsum(calls[name].total_s for name in ALLOCATIONS if name in calls)

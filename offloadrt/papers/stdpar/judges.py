@@ -75,21 +75,21 @@ class ApplicationGrid(JudgingGrid):
     def at(
         self, machine: str, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False
     ) -> Point:
-        """Return a run on one of the machines."""
+        """Return a run on the machine of this name."""
         point = self.point(parameters, scenario=scenario, record=record)
         return point if machine == MACHINE else attrs.evolve(point, options=point.options.elsewhere(machine))
 
     def entry(self, machine: str, key: str) -> float:
-        """Return the value of a machine's entry, as runs on it use it."""
+        """Return the value that runs on a machine use for one entry of its profile."""
         options = self.at(machine, {}).options
         return profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime).value(key)
 
     def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
-        """Return the parameters of a run of an application at its size in this grid."""
+        """Return the parameters of a run of an application, with its problem size in this grid."""
         return {"application": application, "implementation": implementation, **self.work[application], **more}
 
     def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
-        """Return the parameters of a run of LULESH."""
+        """Return the parameters of a run of LULESH with this problem size."""
         given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
         return {**given, "steps": self.lulesh_steps, **more}
 
@@ -113,7 +113,7 @@ def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
 
 
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run the applications, each on its machine. The judge of a claim calls it with `yield from`."""
+    """Run applications with (machine, parameters) each. The judge of a claim calls it with `yield from`."""
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
 
@@ -150,7 +150,7 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
-    """Measure t(vendor) / t(acpp) of LULESH at the first size, on the machines where it runs.
+    """Measure t(vendor's stdpar) / t(acpp) of LULESH at the first size, on the machines where it runs.
 
     The judge of a claim calls it with `yield from`.
     """

@@ -40,7 +40,7 @@ def add_to(a: Any, b: Any) -> None:
 
 @scenario(machine="isambard-a100")
 async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", system_usm: bool = False) -> Facts:
-    """Tell which memory of a program is shared USM, and what its allocation map knows of a pointer into the middle."""
+    """Tell which memory of a program is shared USM, and whether its allocation map finds a pointer into the middle."""
     run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {}
 
@@ -74,7 +74,7 @@ async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", sys
 
 @scenario(machine="isambard-a100")
 async def frees(run: Run, implementation: Literal["acpp", "rocstdpar"] = "acpp") -> Facts:
-    """Free both kinds of memory in translation units of another compiler, and in the program's own."""
+    """Free heap memory and shared USM, in code of another compiler and in the program's."""
     run.options = std.StdParOptions(implementation=implementation)
     facts: Facts = {"failed": None}
 
@@ -101,7 +101,7 @@ async def host_pointer(
     memory: Literal["stack", "foreign", "heap"] = "stack",
     system_usm: bool = False,
 ) -> Facts:
-    """Run algorithms on an array of the heap, and one that also takes another array."""
+    """Run algorithms on a heap array; one of them takes another array too, whose memory `memory` says."""
     run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {"ended": "well"}
 
@@ -162,7 +162,7 @@ async def one_transfer(
     prefetch: Literal["first", "never"] = "never",
     nbytes: Annotated[int, Range(4096, 1 << 30)] = SWEPT,
 ) -> Facts:
-    """Measure how long the data of an array takes to come to a kernel, on demand or prefetched."""
+    """Measure how long it takes until a kernel has an array's data, on demand or prefetched."""
     chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
     run.options = std.StdParOptions(implementation=chosen, phantom=True)
 
@@ -208,7 +208,7 @@ def total(a: Any, s: Any) -> None:
 
 @scenario(machine="isambard-a100")
 async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
-    """Submit algorithms from several threads, each on an array of its own; count the kernels that overlap."""
+    """Submit algorithms from several threads, each on another array; count the kernels that overlap."""
     run.options = std.StdParOptions()
 
     async def body(t: std.HostThread) -> bool:
@@ -276,7 +276,7 @@ async def prefetches(
     mode: Literal["never", "first", "always", "after-sync"] = "first",
     always: Literal["once_per_batch", "every"] = "once_per_batch",
 ) -> Facts:
-    """Run five algorithms in three batches; count the arrays that each of them has prefetched.
+    """Run five algorithms in three batches; count the arrays that are prefetched for each of them.
 
     fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again, fill a
     """
@@ -320,9 +320,9 @@ async def prefetches(
 async def sampled(
     run: Run, host: bool = True, offload: bool = True, prefetch: Literal["first", "never"] = "first"
 ) -> Facts:
-    """Run a program after runs of its own that sampled the host and the device, or one of them, or none.
+    """Run a program after earlier runs of it have sampled times on the host, the device, both or neither.
 
-    What it decides, from which runtimes, and which side those of the same kernel speak for.
+    Tells where its algorithms then run, why, and from which sampled times that is decided.
     """
     run.options = std.StdParOptions(
         implementation=attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch)),
@@ -365,9 +365,9 @@ async def transfer(
     host_s: Annotated[float, Range(0.0, 10.0)] = 1.0,
     offload_s: Annotated[float, Range(0.0, 10.0)] = 1.0,
 ) -> Facts:
-    """Decide on three operations: one unknown, one faster on the host, and a third.
+    """Decide where three operations run: one unknown, one faster on the host, and a third.
 
-    Of that one host and device are known to take `host_s` and `offload_s`, without the transfer of its data.
+    The third is known to take `host_s` on the host and `offload_s` on the device, transfer of its data not included.
     """
     run.options = std.StdParOptions(heuristic=std.HeuristicRules(min_operations=1, min_time_s=0.0), phantom=True)
     names = {operation: f"for_each({operation.name})" for operation in (increment, double)}

@@ -35,7 +35,7 @@ FOLDER: Final = Path(__file__).parent / "recorded"
 
 @attrs.frozen
 class Timing:
-    """Says which part of a run an application's authors time."""
+    """Says which part of a run the application's authors time, and which rates they compute."""
 
     round: str
     """A place at which the application calls an algorithm once in each iteration. The time from its first to its last
@@ -68,14 +68,14 @@ TIMINGS: Final[Mapping[str, Timing]] = {
 
 
 def sizes(application: str) -> list[int]:
-    """Return the sizes at which an application was recorded."""
+    """Return the problem sizes for which there is a recording of an application."""
     names = (path.stem.rpartition("-") for path in FOLDER.glob("*.rec"))
     return sorted(int(size) for name, _, size in names if name == application)
 
 
 @attrs.frozen
 class RecordedApplication:
-    """`steps` iterations of a recorded application, or all if it is 0.
+    """Runs `steps` iterations of a recorded application; 0 runs all.
 
     Raises ValueError for a size at which it was not recorded.
     """

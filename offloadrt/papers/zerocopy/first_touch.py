@@ -19,7 +19,7 @@ TOUCH = Kernel("touch", flops_per_iteration=1, bytes_per_iteration=2 * DOUBLE, t
 
 @attrs.frozen
 class FirstTouch:
-    """`arrays` arrays of `nbytes` bytes in all; each is mapped `remaps` + 1 times around a kernel that sweeps over it.
+    """Maps each of `arrays` arrays, `nbytes` in all, `remaps` + 1 times, each time for a kernel that sweeps over it.
 
     `filled` says whether the host has written the arrays before. Then their pages exist, and only the device's page
     table lacks them.

@@ -28,10 +28,10 @@ MANAGEMENT_CALLS = (
 
 
 def memory_overheads(run: Run, before: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return MM and MI in seconds, as figures of a scenario.
+    """Return, in seconds, the memory management and memory initialisation overheads of the paper's Table III.
 
-    MM is summed over the host threads: the management calls, and staging and waiting for copies. MI is summed over the
-    kernels, since `before` (an earlier `run.counted.kernels`) when that is given.
+    The first, summed over the host threads: the management calls, and staging and waiting for copies. The second: how
+    long kernels waited for pages that they touched first, since `before` (an earlier `run.counted.kernels`) if given.
     """
     measured, kernels = run.measured, run.counted.kernels
     calls = measured.calls.table()

@@ -96,7 +96,7 @@ Forget = Callable[[omp.HostArray], None]
 
 @attrs.frozen
 class Ends:
-    """Says where in their ranges one run takes the program's inputs: at the low, mean or high value."""
+    """Chooses for one run the low, mean or high value of each range of inputs."""
 
     sizes: str = "mean"
     lengths: str = "mean"
@@ -107,15 +107,15 @@ class Ends:
     """Called with the number of iterations; returns the numbers of those that are run."""
 
     def size(self, of: InputRange) -> int:
-        """Return a size from a range, in bytes rounded down to whole doubles."""
+        """Return the chosen value of a size range, in bytes rounded down to whole doubles."""
         return round(of.at(self.sizes)) // DOUBLE * DOUBLE
 
     def length(self, of: InputRange) -> int:
-        """Return a number of iterations from a range, scaled by `fraction`; at least one."""
+        """Return the chosen number of iterations of a range, scaled by `fraction`; at least one."""
         return max(1, round(of.at(self.lengths) * self.fraction))
 
     def work(self, of: InputRange) -> float:
-        """Return a kernel's work from a range, in the range's unit."""
+        """Return the chosen work of a kernel from a range, in the range's unit."""
         return of.at(self.kernel_work)
 
 
@@ -133,7 +133,7 @@ def array(t: omp.HostThread, name: str, nbytes: int, *, filled: bool) -> omp.Hos
 
 
 def sweep(t: omp.HostThread, kernel: Kernel, iterations: int, *arrays: omp.HostArray) -> omp.Construct:
-    """Make a target region that maps and uses these arrays: a kernel over `iterations` elements."""
+    """Make a target region that maps these arrays and runs a kernel over `iterations` elements of them."""
     teams = min(MAX_TEAMS, max(1, -(-iterations // THREADS)))
     return t.construct_target(kernel, *arrays, teams=teams, threads=THREADS, iterations=iterations)
 
@@ -160,7 +160,7 @@ class Ep:
         return cls(nbytes, chunks, ends.work(EP_FLOPS), ends.work(EP_EFFICIENCY), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
-        """Run the whole code."""
+        """Run the whole of Ep on one host thread."""
         numbers = array(t, "numbers", self.nbytes, filled=False)
         pairs = self.nbytes // PAIR_BYTES
 
@@ -211,7 +211,7 @@ class Lbm:
         return cls(ends.size(LBM_LATTICE), ends.length(LBM_STEPS), ends.work(LBM_TRAFFIC), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
-        """Run the whole code."""
+        """Run the whole of Lbm on one host thread."""
         source, target = (array(t, name, self.lattice, filled=True) for name in ("source", "target"))
         kernel = Kernel(
             "stream and collide", flops_per_iteration=CELL_FLOPS, bytes_per_iteration=self.traffic,
@@ -235,7 +235,7 @@ FIELD_BYTES = UNKNOWNS * DOUBLE
 
 @attrs.frozen
 class CellSweep:
-    """A kernel over all cells: the stack arrays that it uses, and its work per cell."""
+    """A kernel that runs over all cells: which of the stack arrays it uses, and its work per cell."""
 
     name: str
     uses: tuple[str, ...]
@@ -259,7 +259,7 @@ class Solver:
     step_numbers: StepNumbers = range
 
     async def run(self, t: omp.HostThread) -> None:
-        """Run the whole code. The fields are mapped around all calls."""
+        """Run the whole benchmark on one host thread. The fields stay mapped during all calls."""
         cells = self.cells
         state = array(t, "state", cells * FIELD_BYTES, filled=True)
         right = array(t, "right-hand side", cells * FIELD_BYTES, filled=False)
@@ -372,7 +372,7 @@ class Stencil:
         return cls(ends.size(STENCIL_GRID), ends.length(STENCIL_ITERATIONS), ends.step_numbers)
 
     async def run(self, t: omp.HostThread) -> None:
-        """Run the whole code."""
+        """Run the whole of Stencil on one host thread."""
         old, new = array(t, "grid", self.grid, filled=True), array(t, "next grid", self.grid, filled=False)
         points = self.grid // DOUBLE
         initialise = sweep(t, INITIALISE, points, new)
@@ -383,7 +383,7 @@ class Stencil:
                 await t.run(sweeps[iteration % 2])
 
     def assumed(self) -> Assumed:
-        """Return the bytes of a grid and the number of sweeps."""
+        """Return the bytes of a grid and the number of iterations."""
         return {"grid_bytes": self.grid, "iterations": self.iterations}
 
 

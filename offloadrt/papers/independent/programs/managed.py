@@ -734,7 +734,7 @@ class SharedMutex:
 
 
 async def contend(run: Run, sharing: int, threads: int, inside_s: float, outside_s: float, seconds: float) -> int:
-    """Let `threads` threads work in groups of `sharing`, each with a mutex; return the number of all operations."""
+    """Let `threads` threads work in groups of `sharing`, each group with a mutex; return the operations done."""
     mutexes = [SharedMutex(run, number) for number in range(max(1, threads // sharing))]
     until = run.sim.now + seconds
     async with run.sim.open_nursery() as nursery:

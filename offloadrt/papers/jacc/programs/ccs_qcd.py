@@ -47,7 +47,7 @@ def legs_ahead(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Multiply the two pairs of links that meet at a site and across it."""
+    """At each site, multiply two pairs of links in directions m and n: those starting there, and opposite ones."""
     for ix, iy, iz, it, a, b in product(
         range(nx + 1), range(ny + 1), range(nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -77,7 +77,7 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Multiply the same pairs on the other side of the direction n."""
+    """Multiply such pairs of links for the plaquettes that lie behind the site in direction n."""
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -93,7 +93,7 @@ def legs_behind(
 
 @kernel(collapse=6)
 def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Close legs to plaquettes: both that have the site as a corner on one side."""
+    """Multiply pairs of links to plaquettes: sum the two that have the site as a corner, on one side of it."""
     for ix, iy, iz, it, a, b in product(range(nx), range(ny), range(nz), range(nt), range(3), range(3)):
         total = 0j
         for leg in range(2):
@@ -105,7 +105,7 @@ def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
 
 @kernel(collapse=6)
 def strength(v: Complex, f: Complex, plane: Any) -> None:
-    """Take the antihermitian part of the leaves, over 8i."""
+    """Compute a plane's field strength f: the antihermitian part of the summed plaquettes, divided by 8i."""
     for ix, iy, iz, it, a, b in product(
         range(v.shape[0]), range(v.shape[1]), range(v.shape[2]), range(v.shape[3]), range(3), range(3)
     ):
@@ -115,7 +115,7 @@ def strength(v: Complex, f: Complex, plane: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set 1 + factor (f5 - f0) and 1 + factor (f0 - f5)."""
+    """Set the diagonal 3 by 3 blocks of the first matrix: 1 + factor (f5 - f0) and 1 + factor (f0 - f5)."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -127,7 +127,7 @@ def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set 1 + factor (f0 + f5) and 1 - factor (f0 + f5)."""
+    """Set the diagonal 3 by 3 blocks of the second matrix: 1 + factor (f0 + f5) and 1 - factor (f0 + f5)."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -139,7 +139,7 @@ def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set factor (f2 - f3 - i (f1 + f4)) above the diagonal, with + i below."""
+    """Set the other 3 by 3 blocks of the first matrix: factor (f2 - f3 - i (f1 + f4)) above, with + i below."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -151,7 +151,7 @@ def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set factor (f3 + f2 - i (f1 - f4)) below the diagonal, with + i above."""
+    """Set the other 3 by 3 blocks of the second matrix: factor (f3 + f2 - i (f1 - f4)) below, with + i above."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -163,7 +163,7 @@ def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def begin_inverse(a: Complex, work: Complex, inverse: Complex) -> None:
-    """Copy the blocks to decompose, and set the unit matrix to solve for."""
+    """Copy the 6 by 6 matrices, to be decomposed, and start their inverses as unit matrices."""
     for ix, iy, iz, it, i, j in product(
         range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3]), range(6), range(6)
     ):
@@ -173,7 +173,7 @@ def begin_inverse(a: Complex, work: Complex, inverse: Complex) -> None:
 
 @kernel(collapse=4)
 def decompose(a: Complex) -> None:
-    """Decompose the blocks in place into L D L†: D on the diagonal, L below it."""
+    """Decompose the 6 by 6 matrices in place into L D L†: D on the diagonal, L below it."""
     for ix, iy, iz, it in product(range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3])):
         for i in range(6):
             d = a[ix, iy, iz, it, i, i].real
@@ -209,7 +209,7 @@ def log_determinant(d: Any, sums: Any) -> None:
 
 @kernel(collapse=4)
 def solve(a: Complex, b: Complex) -> None:
-    """Solve for the columns of b in place: forward by L, by D, and backward by L†."""
+    """Solve L D L† x = b for each column of b, in place: forward by L, by D, and backward by L†."""
     for ix, iy, iz, it in product(range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3])):
         for i in range(1, 6):
             for j in range(6):
@@ -227,7 +227,7 @@ def solve(a: Complex, b: Complex) -> None:
 
 @kernel(collapse=4)
 def fold(upper: Complex, lower: Complex, clover: Complex) -> None:
-    """Store half of both inverses, each lower triangle as a rectangle: what stands right of column 2 is folded up."""
+    """Store the lower triangles of both inverses as rectangles, with what stands right of column 2 folded up."""
     for ix, iy, iz, it in product(
         range(upper.shape[0]), range(upper.shape[1]), range(upper.shape[2]), range(upper.shape[3])
     ):
@@ -244,7 +244,7 @@ def fold(upper: Complex, lower: Complex, clover: Complex) -> None:
 def hopping(
     y: Complex, out: Complex, ue: Complex, uo: Complex, clover: Complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """Sum over the eight neighbours, each projected in spin and turned by its link; then apply the inverse clover term.
+    """Sum over a site's eight neighbours, spin-projected and multiplied by links; then apply the inverse clover term.
 
     The links follow one another: ahead and behind in x, in y, in z and in t.
     """
@@ -318,7 +318,7 @@ def hopping(
 
 @kernel(collapse=4)
 def rim_t(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Copy the last slice in time before the first one."""
+    """Copy the last time slice of y into the halo before the first one, as boundaries are periodic."""
     for ix, iy, iz, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(12)):
         y[ix, iy, iz, 0, s] = y[ix, iy, iz, nt, s]
 
@@ -354,7 +354,7 @@ def subtract(y: Complex, hopped: Complex, kappa: Any, nx: Any, ny: Any, nz: Any,
 
 @kernel(collapse=5)
 def begin(b: Complex, x: Complex, r: Complex, rt: Complex, p: Complex) -> None:
-    """Set x = 0 and r = rt = p = b, halos included."""
+    """Start the solver: set x = 0 and r = rt = p = b, halos included."""
     for ix, iy, iz, it, s in product(
         range(b.shape[0]), range(b.shape[1]), range(b.shape[2]), range(b.shape[3]), range(12)
     ):
@@ -471,7 +471,7 @@ PARITIES: Final = ("e", "o")
 
 @attrs.frozen(eq=False)
 class Memory:
-    """A step that changes device memory between two phases: arrays to copy in, to create, and to free."""
+    """A program step that changes which arrays are in device memory: it copies in, creates and frees arrays."""
 
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
@@ -488,7 +488,7 @@ class Memory:
 
 @attrs.frozen(eq=False)
 class Phases(BenchmarkProgram):
-    """A program in phases, each of which has additional arrays on the device."""
+    """A program in phases, each of which has more arrays on the device than those kept throughout."""
 
     @property
     def nbytes(self) -> int:
@@ -504,7 +504,7 @@ class Phases(BenchmarkProgram):
 
 
 def links(inner: tuple[int, ...], seed: int) -> Any:
-    """Draw a matrix near the unit matrix for the link from each site in each direction; boundaries are periodic."""
+    """Make random matrices near the unit matrix: the link of each site in each direction, with periodic boundaries."""
     random = np.random.default_rng(seed)
     values = 0.1 * random.normal(size=(4, *inner, 3, 3, 2)).view(np.complex128)[..., 0]
     values[..., range(3), range(3)] += 1.0
@@ -512,13 +512,13 @@ def links(inner: tuple[int, ...], seed: int) -> Any:
 
 
 def source_of(inner: tuple[int, ...]) -> Any:
-    """Draw the equation's right-hand side on all sites; boundaries are periodic."""
+    """Make the equation's right-hand side at all sites from random numbers, with periodic boundaries."""
     values = np.random.default_rng(7).normal(size=(*inner, 12, 2)).view(np.complex128)[..., 0]
     return np.pad(values, ((1, 1), (1, 1), (1, 1), (1, 0), (0, 0)), mode="wrap")
 
 
 class Lattice:
-    """The arrays of nx times ny times nz times 2 nt sites, and the parts of the program on them."""
+    """The arrays of a lattice of nx times ny times nz times 2 nt sites, and the program's steps on them."""
 
     def __init__(self, arrays: Arrays, nx: int, ny: int, nz: int, nt: int) -> None:
         self.size = (nx, ny, nz, nt)
@@ -548,7 +548,7 @@ class Lattice:
     # the clover term
 
     def clover(self) -> tuple[ProgramStep, ...]:
-        """Compute field strengths from links, and the inverses of 1 - clover term on all sites."""
+        """Return the steps that compute field strengths from links, and the inverses of 1 - clover term at sites."""
         legs = (*self.w.values(), *self.v.values())
         matrices = (*self.blocks, *self.inverses, self.work, self.d)
         strengths = tuple(self.strength.values())
@@ -598,7 +598,7 @@ class Lattice:
     # the solver
 
     def begin(self) -> tuple[ProgramStep, ...]:
-        """Start all vectors from the source."""
+        """Return the steps that start all vectors of the solver from the right-hand side."""
         fields = self.field
         rest = tuple(array for name, array in fields.items() if name != "b")
         vectors_of = (fields[name] for name in ("b", "x", "r", "rt", "p"))
@@ -610,11 +610,11 @@ class Lattice:
         )
 
     def end(self) -> tuple[ProgramStep, ...]:
-        """Free everything but the solution."""
+        """Return the step that frees all vectors but the solution."""
         return (Memory(delete=tuple(array for name, array in self.field.items() if name != "x")),)
 
     def iteration(self) -> tuple[ProgramStep, ...]:
-        """Run a round of BiCGStab, which applies the operator twice."""
+        """Return the steps of one iteration of BiCGStab, which applies the operator twice."""
         x, r, rt, p, q, t = (self.field[name] for name in ("x", "r", "rt", "p", "q", "t"))
         number, sums, size = self.number, self.sums, self.size
         alpha, omega, beta = (number[name] for name in ("alpha", "omega", "beta"))
@@ -668,7 +668,7 @@ class Lattice:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a lattice of x, y, z, t sites; the last number counts how often the operator is applied."""
+    """Build the program on a lattice of x, y, z, t sites; `size` ends with how often the operator is applied."""
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)
     return Phases(

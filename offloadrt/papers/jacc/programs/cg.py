@@ -152,7 +152,7 @@ class Matrix:
 
 
 def random_matrix(n: int, per_row: int) -> Matrix:
-    """Draw `per_row` elements off the diagonal in each row, then symmetrize; the diagonal outweighs them."""
+    """Make a symmetric matrix with `per_row` random elements beside the diagonal per row, less than the diagonal."""
     generator = np.random.default_rng(314159265)
     dense = np.zeros((n, n))
     for j in range(n):
@@ -166,7 +166,7 @@ def random_matrix(n: int, per_row: int) -> Matrix:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program from: rows, mean elements of a row, room for elements (0: as many as there are), iterations."""
+    """Build the program; `size`: rows, mean elements per row, space for elements (0: as needed), iterations."""
     n, per_row, elements, iterations = size
     made = None if elements else random_matrix(n, (per_row - 1) // 2)
     count = elements if made is None else len(made.values)

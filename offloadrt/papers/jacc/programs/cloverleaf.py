@@ -90,7 +90,7 @@ BACKGROUND: dict[str, Kernel] = {
 def generate_state(
     cellx: Any, celly: Any, density0: Any, energy0: Any, density: Any, energy: Any, width: Any, height: Any
 ) -> None:
-    """Set the state of another gas in a rectangle from the origin."""
+    """Give the cells of a rectangle at the origin this density and energy, for a second gas."""
     for k, j in product(range(density0.shape[0]), range(density0.shape[1])):
         if cellx[j] < width and celly[k] < height:
             density0[k, j] = density
@@ -135,7 +135,7 @@ RISE: Final = 1.5
 
 
 class Grid:
-    """The arrays of a grid of nx times ny cells by name, and the parts of a step on them."""
+    """The arrays of a grid of nx times ny cells, by name, and the calls of kernels on them."""
 
     def __init__(self, arrays: Arrays, nx: int, ny: int) -> None:
         self.nx, self.ny = nx, ny
@@ -156,11 +156,11 @@ class Grid:
         self.of = {**fields, "sums": self.sums, "dt": self.dt}
 
     def call(self, kernel: Kernel, *names: str) -> KernelCall:
-        """Make a call of a kernel with arguments by name, and the size of the grid."""
+        """Return a call of a kernel on the arrays with these names, and on the size of the grid."""
         return call(kernel, *(self.of[name] for name in names), self.nx, self.ny)
 
     def steps(self, steps: lag.Steps) -> list[ProgramStep]:
-        """Return the calls of some steps."""
+        """Return the calls of kernels that these steps consist of."""
         calls: list[ProgramStep] = []
         for step in steps:
             if isinstance(step, lag.Halos):
@@ -170,11 +170,11 @@ class Grid:
         return calls
 
     def halos(self, fields: Sequence[str], depth: int) -> list[KernelCall]:
-        """Reflect fields at the edges of the grid."""
+        """Return the calls that reflect fields at the edges of the grid, `depth` rings deep."""
         return [kernel_call for name in fields for kernel_call in halo(name, self.of[name], depth, self.nx, self.ny)]
 
     def start(self) -> tuple[ProgramStep, ...]:
-        """Return the steps that make the grid and the initial state."""
+        """Return the steps before the first time step, which compute the grid and the initial state."""
         fields = self.of
         dx, dy = WIDTH / self.nx, WIDTH / self.ny
         steps = [
@@ -200,11 +200,11 @@ class Grid:
         return (*steps, self.summary())
 
     def summary(self) -> KernelCall:
-        """Add up mass, energies and pressure over the grid."""
+        """Return the call that adds up mass, energies and pressure over the grid."""
         return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
     def step(self, axes: str) -> list[ProgramStep]:
-        """Return the steps of a time step. The host computes its length from what the cells allow."""
+        """Return what runs in one time step. The host computes its length from the largest that each cell allows."""
         kernel, names = lag.TIME_STEP
         return [
             *self.steps(lag.BEFORE_TIME_STEP),
@@ -218,7 +218,7 @@ class Grid:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a grid of cells, for a number of steps. An iteration is two steps, as sweeps alternate."""
+    """Build the program on a grid of nx, ny cells. An iteration is two time steps, which swap the order of axes."""
     nx, ny, steps = size
     grid = Grid(arrays, nx, ny)
     return BenchmarkProgram(

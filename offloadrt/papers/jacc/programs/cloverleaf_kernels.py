@@ -22,7 +22,7 @@ SIXTH = 1.0 / 6.0
 
 @attrs.frozen
 class AxisKernels:
-    """The kernels of a sweep along one axis.
+    """The kernels that move matter through the grid along one axis: a sweep.
 
     The volumes of cells and of momentum differ in the second sweep only: those of cells change by the flux along this
     axis, those of nodes by the flux across it.
@@ -230,35 +230,35 @@ def signs(field: str) -> tuple[float, float]:
 
 
 def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Reflect a field at the low end of y."""
+    """Fill a field's halo below the first row with the reflection of the rows inside."""
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[2 - d, j] = sign * field[mirror + d, j]
 
 
 def top(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Reflect a field at the high end of y."""
+    """Fill a field's halo above the last row with the reflection of the rows inside."""
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[rim + d, j] = sign * field[mirror - d, j]
 
 
 def left(field: Any, sign: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Reflect a field at the low end of x."""
+    """Fill a field's halo left of the first column with the reflection of the columns inside."""
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, 2 - d] = sign * field[k, mirror + d]
 
 
 def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Reflect a field at the high end of x."""
+    """Fill a field's halo right of the last column with the reflection of the columns inside."""
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, rim + d] = sign * field[k, mirror - d]
 
 
 def reflections(field: str, nx: int, ny: int, depth: int) -> list[tuple[Any, tuple[Any, ...]]]:
-    """List the four functions above with their arguments, without the array, for `depth` rings of a field's halo."""
+    """List the four functions above with the arguments after the array, to fill `depth` rings of a field's halo."""
     (along_y, along_x), (sign_y, sign_x) = STAGGERED[field], signs(field)
     columns, rows = nx + RINGS + along_x.more, ny + RINGS + along_y.more
     return [
@@ -479,14 +479,14 @@ Call = tuple[Kernel, tuple[str, ...]]
 
 @attrs.frozen
 class Function:
-    """Kernels that follow one another in one function of the public source."""
+    """The kernels that one function of the public source launches one after the other."""
 
     calls: tuple[Call, ...]
 
 
 @attrs.frozen
 class Halos:
-    """The reflection of fields at all edges of the grid, `depth` rings deep, in a function of its own."""
+    """A step that fills the halos of fields at all edges of the grid by reflection, `depth` rings deep."""
 
     fields: tuple[str, ...]
     depth: int
@@ -500,7 +500,7 @@ def _alone(kernel: Kernel, *names: str) -> Function:
 
 
 def equation_of_state(stage: int) -> Function:
-    """Compute pressure and sound speed from the state before (0) or after (1) the Lagrangian step."""
+    """Return the step that computes pressure and sound speed before (0) or after (1) the Lagrangian step."""
     return _alone(ideal_gas, f"density{stage}", f"energy{stage}", "pressure", "soundspeed")
 
 
@@ -542,7 +542,7 @@ _RESET: Final = Function(
 
 
 def step(axes: str) -> Steps:
-    """List what follows in a step once its length is known; `axes` is the order of the sweeps, xy or yx."""
+    """List what runs in a time step whose length is known; `axes` is the order of the sweeps, xy or yx."""
     steps: list[Function | Halos] = [*_LAGRANGIAN]
     for first, axis in zip((True, False), axes, strict=True):
         across = "y" if axis == "x" else "x"

@@ -27,14 +27,14 @@ ALL: Final = (1 << 46) - 1
 
 @kernel
 def clear_counts(q: Doubles) -> None:
-    """Clear the counts of the program."""
+    """Set the counts of the whole program to zero."""
     for i in range(10):
         q[i] = 0.0
 
 
 @kernel(collapse=2)
 def clear_batches(qq: Doubles, batches: int) -> None:
-    """Clear the counts of the batches of a block."""
+    """Set the counts of each batch of a block to zero."""
     for k, i in product(range(batches), range(10)):
         qq[k, i] = 0.0
 
@@ -43,7 +43,7 @@ def clear_batches(qq: Doubles, batches: int) -> None:
 def gaussian_pairs(
     qq: Doubles, sums: Doubles, batches: int, pairs: int, bits: int, first: int, step: int, a: int, s: int
 ) -> None:
-    """Draw the pairs of each batch of a block: their counts, and the sums of both deviates over all blocks."""
+    """Make the random pairs of each batch in a block; count them by size, and add up both numbers over all blocks."""
     sx = 0.0
     sy = 0.0
     for k in range(batches):

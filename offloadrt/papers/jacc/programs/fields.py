@@ -29,7 +29,7 @@ def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
 
 
 def between(name: str, shape: tuple[int, ...], low: float, high: float) -> Callable[[], Doubles]:
-    """Return a function that draws an array's start values from low to high; the array's name seeds the generator."""
+    """Return a function that makes an array of random values from low to high, always the same for the same name."""
     return lambda: np.random.default_rng([*name.encode()]).uniform(low, high, shape)
 
 
@@ -39,7 +39,7 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """Make a kernel of its own from a function that several kernels share; the function's source is read only once."""
+    """Make a kernel with this name from a function that several kernels share; its source is read only once."""
     return attrs.evolve(_read(function, collapse), name=name)
 
 
@@ -108,7 +108,7 @@ def flux(
     c: float,
     d: float,
 ) -> None:
-    """Add second differences and the convection with velocity v, in one direction."""
+    """Add, in one direction, second differences and the convection with velocity v to the right-hand side."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         ahead = v[k + dk, j + dj, i + di]
         here = v[k, j, i]
@@ -151,7 +151,7 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Add fourth differences in one direction, in a box of points that lie two or more inside along it."""
+    """Subtract fourth differences in one direction, for a box of points at least two away from both walls."""
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
@@ -177,7 +177,7 @@ def dissipation_at_walls(
     di: int,
     d: float,
 ) -> None:
-    """Add fourth differences one point from a wall, with the terms that exist there."""
+    """Subtract fourth differences for points next to a wall, without the terms that would lie outside."""
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (

@@ -31,7 +31,7 @@ from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
-    """Clear all arrays."""
+    """Set all arrays to zero."""
     for k, j, i in product(range(n), range(n), range(width)):
         u0_real[k, j, i] = 0.0
         u0_imag[k, j, i] = 0.0
@@ -41,7 +41,7 @@ def initialise(
 
 
 def index_map(twiddle: Doubles, n: int, a: float) -> None:
-    """Compute the exponents of the time evolution."""
+    """Compute for each wave number the exponent of its decay in one time step."""
     for k, j, i in product(range(n), range(n), range(n)):
         x = (i + n // 2) % n - n // 2
         y = (j + n // 2) % n - n // 2
@@ -50,7 +50,7 @@ def index_map(twiddle: Doubles, n: int, a: float) -> None:
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
-    """Store the number of stages beside the roots of unity."""
+    """Store the number of stages in front of the roots of unity."""
     for i in range(1):
         u_real[i] = stages
         u_imag[i] = 0.0
@@ -73,7 +73,7 @@ follow from a, b and c: a thread has the line (a, b), and c runs along it."""
 
 
 def transform_along(number: int) -> Callable[..., None]:
-    """Return the transform along one dimension, through the two scratch arrays."""
+    """Make the kernel's function that transforms along one dimension, with two scratch arrays."""
     (ka, kb, kc), (ja, jb, jc), (ia, ib, ic) = LINES[number]
 
     def transform(

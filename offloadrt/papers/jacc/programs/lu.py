@@ -39,7 +39,7 @@ Ints = NDArray[np.int32]
 
 
 def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Clear the blocks before the first plane."""
+    """Set the 5 by 5 blocks of all points to zero before the first plane."""
     for n in range(points):
         for m in range(5):
             for q in range(5):
@@ -64,7 +64,7 @@ def jacobians(
     side: int,
     t: float,
 ) -> None:
-    """Compute the blocks of the points of a plane and of their three neighbours on one side."""
+    """Compute the 5 by 5 blocks of a plane's points and of each one's three neighbours on one side."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -93,7 +93,7 @@ def neighbours(
     side: int,
     omega: float,
 ) -> None:
-    """Add up what the neighbours on one side contribute."""
+    """Add up what the three neighbours on one side contribute to the equations of each point in a plane."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -129,7 +129,7 @@ def solve_points(
     plane: int,
     points: int,
 ) -> None:
-    """Solve the five equations of each point of a plane."""
+    """Solve the five equations of each point in a plane; the solution replaces the residual."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -244,7 +244,7 @@ def second_difference(
 
 
 def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
-    """Store the fields with the third direction last."""
+    """Copy the fields so that the third direction comes last."""
     for j, i, k in product(range(1, n - 1), range(1, n - 1), range(n)):
         for m in FIELDS:
             utmp[m, j, i, k] = u[m, k, j, i]
@@ -280,20 +280,20 @@ def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
-    """Add the solution to the fields."""
+    """Add the solved changes to the fields."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             u[m, k, j, i] = u[m, k, j, i] + t * rsd[m, k, j, i]
 
 
 def clear_norms(norms: Doubles) -> None:
-    """Clear the norms of the five fields."""
+    """Set the norms of the five fields to zero."""
     for m in range(5):
         norms[m] = 0.0
 
 
 def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
-    """Add up the squares of the fields."""
+    """Add the squares of each field at all points to its norm."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0

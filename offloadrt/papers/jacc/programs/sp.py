@@ -31,14 +31,14 @@ from offloadrt.papers.jacc.programs.fields import (
 
 
 def transpose(source: Doubles, target: Doubles, n: int) -> None:
-    """Transpose lines along the last dimension into lines along the one before."""
+    """Copy an array with its last two dimensions exchanged."""
     for a, h, b in product(range(n), range(n), range(n)):
         for m in FIELDS:
             target[m, a, h, b] = source[m, a, b, h]
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
-    """Set the unit matrix at both ends of a line."""
+    """Set the equations of both end points of each line to those of the unit matrix, in all three systems."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             lhs[m, a, 0, b] = 0.0
@@ -56,7 +56,7 @@ def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
-    """Compute the largest of the viscosities."""
+    """Compute the largest viscosity at each point."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -64,7 +64,7 @@ def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
-    """Fill the first system."""
+    """Fill the first of the three systems, that of the velocity itself."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             lhs[0, a, h, b] = 0.0
@@ -77,7 +77,7 @@ def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
-    """Compute the viscosities and fill the first system, in one kernel."""
+    """Compute the largest viscosity at each point and fill the first system, in one kernel."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -91,7 +91,7 @@ def fill_with_coefficients(
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
-    """Add fourth differences between two points of each line."""
+    """Add fourth differences to the first system, from point `first` to the one before `after` of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(first, after):
             lhs[0, a, h, b] = lhs[0, a, h, b] + c
@@ -102,7 +102,7 @@ def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
-    """Fill the systems of the velocity plus and minus the speed of sound."""
+    """Fill the second and third system, of the velocity plus and minus the speed of sound."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in (0, 2, 4):
@@ -115,7 +115,7 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
 
 
 def elimination(fields: tuple[int, ...]) -> Callable[..., None]:
-    """Make the kernel that eliminates forward in a system that these fields share."""
+    """Make the kernel that eliminates forward in one system, whose right-hand sides are these fields."""
 
     def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
         for a, b in product(range(1, n - 1), range(1, n - 1)):
@@ -141,7 +141,7 @@ eliminate_first, eliminate_other = elimination((0, 1, 2)), elimination((3,))
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve for the last two points of the first system."""
+    """Solve the first system for the last two points of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         factor = 1.0 / lhs[2, a, n - 2, b]
         lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
@@ -154,7 +154,7 @@ def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve for the last two points of both other systems."""
+    """Solve the second and third system for the last two points of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         p = 1.0 / lhsp[2, a, n - 2, b]
         m = 1.0 / lhsm[2, a, n - 2, b]
@@ -167,7 +167,7 @@ def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) ->
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Substitute back along each line."""
+    """Substitute backward along each line in all three systems."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n - 3, -1, -1):
             for m in (0, 1, 2):
@@ -183,7 +183,7 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
-    """Transform the fields of each point to other variables."""
+    """Multiply the five fields of each point by a 5 by 5 matrix, which changes the variables."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         first = rhs[0, k, j, i]
         t1 = c * first * v[k, j, i]

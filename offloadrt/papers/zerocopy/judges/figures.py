@@ -101,7 +101,7 @@ class QmcpackGrid(JudgingGrid):
         )
 
     def at(self, scenario: Program, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
-        """Return a run of another scenario. `hash` tells whether its trace is hashed."""
+        """Return a run of another scenario. `hash` tells whether its trace gets a hash."""
         point = self.point(parameters, scenario=scenario)
         return attrs.evolve(point, options=attrs.evolve(point.options, hash=hash))
 
@@ -121,7 +121,7 @@ def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
 
 
 def runs(grid: QmcpackGrid, places: Iterable[Place], fraction: float | None = None) -> Asking[dict[Place, Result]]:
-    """Run QMCPACK at these places (size, threads, configuration). The judge of a claim calls it with `yield from`."""
+    """Run QMCPACK for these (size, threads, configuration). The judge of a claim calls it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield from grid.runs(
         {
@@ -155,24 +155,24 @@ def ratios_of(
 
 
 def by_name(values: Ratios) -> dict[str, float]:
-    """Replace the keys of some ratios, which are places (size, threads, configuration), by their names."""
+    """Return ratios by a name such as `IZC S2 8T`, in place of (size, threads, configuration)."""
     return {named(place): value for place, value in values.items()}
 
 
 def named(place: Place) -> str:
-    """Return the name of a place (size, threads, configuration), such as `IZC S2 8T`."""
+    """Return a short name for (size, threads, configuration), such as `IZC S2 8T`."""
     size, threads, configuration = place
     return f"{SHORT[configuration]} {size} {threads}T"
 
 
 def spanned(values: Ratios) -> str:
-    """Describe the smallest and the largest of some ratios, and at which size, threads and configuration they are."""
+    """Describe in words the smallest and the largest ratio: value, size, threads and configuration."""
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     return f"{values[low]:.3g} ({named(low)}) to {values[high]:.3g} ({named(high)})"
 
 
 def measured_kernels(result: Result) -> float:
-    """Return the number of QMCPACK's kernels in the measured time."""
+    """Return how many kernels QMCPACK ran in the measured time, after its initialisation."""
     return number(result.measured["kernels"]) - number(result.measured["kernels_in_initialisation"])
 
 
@@ -250,7 +250,7 @@ def gain_falls_with_size(grid: QmcpackGrid) -> Hearing:
 
 
 def correlation(curve: Sequence[float]) -> float:
-    """Return Spearman's rank correlation of a curve with its positions.
+    """Return Spearman's rank correlation between the values of a curve and their order.
 
     Equal values share their ranks. A constant curve has correlation 0.
     """

@@ -72,7 +72,7 @@ async def maps(run: Run, configuration: Configuration = "copy") -> Facts:
 
 @scenario(machine="mi300a")
 async def regions(run: Run, configuration: Configuration = "copy", threads: Annotated[int, Range(2, 24)] = 4) -> Facts:
-    """Run target regions of several threads at once; tell what each waits for before its launch."""
+    """Run target regions of several threads at once; count what each region waits for before its kernel starts."""
     arrays, turns = 3, 5
 
     async def body(t: omp.HostThread) -> None:
@@ -90,7 +90,7 @@ async def regions(run: Run, configuration: Configuration = "copy", threads: Anno
 
 
 def allocated_for(submitted: Mapping[Any, int], calls: Mapping[Any, list[tuple[int, int]]], arrays: int) -> Facts:
-    """Count what is wrong with regions that should have `arrays` allocations each.
+    """Check that each region has `arrays` allocations before its kernel; count the exceptions.
 
     `submitted`: when the kernel of each region was submitted. `calls`: when each of its allocations began and ended.
     """
@@ -115,7 +115,7 @@ async def copies_beside_a_kernel(
     configuration: Configuration = "copy",
     piece: Annotated[int, Range(1, COPIED)] = COPIED,
 ) -> Facts:
-    """Read memory at full bandwidth in a kernel, alone and while another thread copies pieces to the device."""
+    """Run a kernel that reads memory at full bandwidth, alone and while another thread copies to the device."""
 
     async def body(t: omp.HostThread) -> None:
         source = t.array("source", COPIED // DOUBLE, fill=0.0)
@@ -144,7 +144,7 @@ async def copies_beside_a_kernel(
 
 @scenario(machine="mi300a")
 async def global_variable(run: Run, configuration: Configuration = "usm") -> Facts:
-    """Change a global on the host; tell what kernels see with a map and without, and what a map of it copies."""
+    """Change a global variable on the host; tell what kernels see with and without mapping it, and what is copied."""
     factor = run.openmp.declare_target("factor", 1, fill=1.0)
     counted: dict[str, Any] = {}
 
@@ -188,7 +188,7 @@ async def pages(
     filled: bool = True,
     beside: bool = False,
 ) -> Facts:
-    """Sweep twice over an array of some pages that is mapped anew each time; another array is not mapped."""
+    """Run kernels on an array of `count` pages, mapped anew for each of two; on another array that is never mapped."""
     facts: Facts = {}
 
     async def body(t: omp.HostThread) -> None:
@@ -228,7 +228,7 @@ async def pages(
 
 @scenario(machine="mi300a")
 async def touches_unmapped(run: Run, configuration: Configuration = "eager_maps", xnack: bool = False) -> Facts:
-    """Read an array that is mapped, then one behind a pointer that is not; tell which of them fails."""
+    """Read in a kernel an array that is mapped, and another behind a pointer that is not; tell which read fails."""
     run.set("gpu.xnack", xnack)
     facts: Facts = {}
 
@@ -270,7 +270,7 @@ def _copies(run: Run) -> int:
 
 @scenario(machine="mi300a")
 async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
-    """Run a part of QMCPACK's S2 with one thread; count what its waits are for."""
+    """Run a part of QMCPACK at size S2 with one thread; count the waits for kernels, for copies and for nothing."""
     run.phantom = True
     program = QmcpackExperiment(run.openmp, QmcpackSetup.create(size="S2", threads=1, fraction=0.005))
     await program.initialise()
@@ -284,7 +284,7 @@ async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
 
 
 def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
-    """Count what waits are for. `asked` has (directive, "kernel", "copy" or "wait"), in order.
+    """Count waits by what they are for. `asked` has (directive, "kernel", "copy" or "wait"), in order.
 
     A directive's wait is for the kernel that it has submitted since its last wait; without a kernel it is for the
     copies since then, else for nothing.
@@ -308,7 +308,7 @@ def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
 
 @scenario(machine="mi300a")
 async def steps(run: Run, configuration: Configuration = "implicit_zero_copy", large: bool = False) -> Facts:
-    """Run a loop of kernels on mapped arrays, without a global; count the calls after the first kernel began."""
+    """Run a loop of kernels on mapped arrays, with no global variable; count calls from the first kernel's start on."""
     size = (4 << 20) if large else SMALL
 
     async def body(t: omp.HostThread) -> None:

@@ -47,13 +47,13 @@ PROGRESS_MOVES = 32
 
 
 def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-    """Make an array that the host has filled. It is mapped as one item without a pointer."""
+    """Make an array of bytes that the host has filled; a map of it has one item and no pointer."""
     return t.array(name, nbytes, np.uint8, fill=0)
 
 
 @attrs.frozen
 class Move:
-    """The directives that move one electron, in one variant of their kernels' work."""
+    """The directives that move one electron, in one of the variants in which the kernels' work differs."""
 
     gradient: omp.Construct
     distances: omp.Construct
@@ -66,7 +66,7 @@ class Move:
 
 @attrs.define
 class Crowd:
-    """The walkers of one host thread, which move together. `draw` makes the random numbers that vary kernels' work."""
+    """The walkers of one host thread, which move together. The generator `draw` varies how long kernels work."""
 
     size: Size
     plan: CrowdPlan
@@ -235,14 +235,14 @@ class Crowd:
     # the run
 
     async def warm_up(self, t: omp.HostThread) -> None:
-        """Run the first moves, in which the device touches every array for the first time."""
+        """Run the first moves, during which the device touches every array for the first time."""
         for _ in range(self.plan.warm_up_moves):
             await self._one_move(t)
         for _ in range(self.plan.warm_up_jobs):
             await self._one_job(t)
 
     async def advance(self, t: omp.HostThread) -> None:
-        """Run all steps.
+        """Run all Monte Carlo steps.
 
         In each, every electron moves once; then pseudopotential and walkers' matrices are evaluated.
         """
@@ -372,7 +372,7 @@ class QmcpackSetup:
 
 @attrs.define
 class QmcpackExperiment:
-    """A `QmcpackSetup` on an OpenMP program, whose random generator decides by how much kernels' work varies.
+    """Runs what a `QmcpackSetup` describes on an OpenMP program, whose random generator varies kernels' work.
 
     `progress` is called now and then with the moves done and all moves of the measured part; `steps` chooses which of a
     crowd's steps are run.
@@ -433,7 +433,7 @@ class QmcpackExperiment:
         await self.program.parallel(lambda t: self.crowds[t.number].advance(t), num_threads=self.setup.threads)
 
     def assumed(self) -> dict[str, float | int]:
-        """Return the counts of the run and the values that were assumed, by name, as results show them."""
+        """Return how much the run does and which values it assumed, by name, as results show them."""
         setup, counts = self.setup, self.setup.plan
         first_crowd = counts.crowds[0]
         return {

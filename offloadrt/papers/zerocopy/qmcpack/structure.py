@@ -78,9 +78,9 @@ class Size:
         return int(_SPLINE_GB[self.n] * 1e9)
 
     def walkers(self) -> int:
-        """Return the preset number of walkers, or as many as fit: at least 8.
+        """Return QMCPACK's preset number of walkers, or as many as fit into memory: at least 8.
 
-        Twice their memory, for host and device, has to fit into nine tenths of the machine's memory.
+        Each takes memory of the host and of the device, together up to nine tenths of the machine's memory.
         """
         walker_bytes = _WALKER_GB * 1e9 * self.n**2
         fitting = int((0.9 * CAPACITY / 2 - self.spline_bytes) / walker_bytes) // 8 * 8
@@ -138,16 +138,16 @@ class KernelKind:
         return (*(name for name in (self.to, self.from_) if name is not None), *self.uses)
 
     def loop(self, size: Size) -> int:
-        """Return the length of the inner loop."""
+        """Return how many iterations the inner loop has at a problem size."""
         return {"orbitals": size.orbitals, "electrons": size.electrons, "atoms": size.atoms, "walkers": 1}[self.length]
 
     def work(self, size: Size) -> Counts:
-        """Return the flops and bytes for one walker."""
+        """Return the flops and bytes of the kernel for one walker."""
         elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
         return self.flops * elements, self.bytes * elements
 
     def teams(self, size: Size, walkers: int, default_teams: int) -> int:
-        """Return the number of teams in a launch over `walkers` walkers.
+        """Return the number of teams of a launch for `walkers` walkers.
 
         default_teams: the most teams that the runtime starts where the directive does not give a number.
         """
@@ -155,7 +155,7 @@ class KernelKind:
         return max(1, wanted if self.num_teams else min(wanted, default_teams))
 
     def rounds(self, size: Size) -> int:
-        """Return how many rounds a team's threads make over its part of the inner loop."""
+        """Return how many iterations each of a team's threads executes of the team's part of the inner loop."""
         part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
         return -(-part // THREADS_PER_TEAM)
 
@@ -271,7 +271,7 @@ COPIES_PER_WALKER = 7
 
 
 def copies_of(kinds: tuple[KernelKind, ...]) -> int:
-    """Return how many copies these regions request by their own clauses under the memory configuration `copy`."""
+    """Return how many copies the map clauses of these regions request under the memory configuration `copy`."""
     return sum((kind.to is not None) + (kind.from_ is not None) for kind in kinds)
 
 
@@ -281,7 +281,7 @@ FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd of walkers; its size grows with the walkers and the problem size, from `floor` bytes on."""
+    """An array of a crowd; its size grows with the walkers and the problem size, and is at least `floor` bytes."""
 
     name: str
     per_walker: float
@@ -290,7 +290,7 @@ class Buffer:
     floor: int = 64
 
     def nbytes(self, size: Size, walkers: int) -> int:
-        """Return the bytes, a multiple of 8."""
+        """Return the bytes of the array, a multiple of 8."""
         each = self.per_walker + self.per_orbital * size.orbitals + self.per_electron * size.electrons
         return max(self.floor, -(-int(each * walkers) // 8) * 8)
 
@@ -382,7 +382,7 @@ class PlanError(ValueError):
 
 
 def part(total: int, number: int, of: int) -> int:
-    """Return the size of part `number` when `total` is divided evenly into `of` parts, which add up to `total`."""
+    """Return the size of part `number` of `of` nearly equal parts, which add up to `total`."""
     return total * (number + 1) // of - total * number // of
 
 
@@ -399,7 +399,7 @@ class MonteCarloStep:
 
 @attrs.frozen
 class CrowdPlan:
-    """The counts of what one host thread does with its crowd of walkers, as planned."""
+    """The planned counts of what one host thread does with its crowd of walkers."""
 
     walkers: int
     """The number of walkers of the crowd, which its batched kernels process."""
@@ -418,7 +418,7 @@ class CrowdPlan:
 
 @attrs.frozen
 class Plan:
-    """The counts of the directives of all crowds, as planned; without the runtime's own calls at start-up."""
+    """The planned counts of all crowds' directives, without the calls that the runtime makes at start-up."""
 
     crowds: tuple[CrowdPlan, ...]
     kernels: int
@@ -581,7 +581,7 @@ more threads the paper gives no number."""
 
 @attrs.frozen
 class Inputs:
-    """One value for each input of the program that the paper leaves open."""
+    """One value for each of the program's inputs that the paper does not give."""
 
     accesses: float
     spread: float
@@ -599,7 +599,7 @@ class Inputs:
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
     ) -> Inputs:
-        """Take each range at its low, mean or high value. Raises ValueError for another word."""
+        """Take the low, mean or high value of each input's range. Raises ValueError for another word."""
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at(),
@@ -611,7 +611,7 @@ class Inputs:
         )
 
     def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int) -> float:
-        """Return a team's accesses that wait for one another: the serial part, and two per round of its inner loop.
+        """Return how many memory accesses of a team wait for one another: a serial part, and two per inner-loop round.
 
         They are repeated for each iteration of `distribute` that the team executes.
         """
@@ -619,5 +619,5 @@ class Inputs:
         return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers, default_teams)
 
     def update_bytes(self, size: Size, at_s2: int, most: int) -> int:
-        """Return the bytes of a copy of a walker, `at_s2` at problem size S2, scaled to this size, at most `most`."""
+        """Return the bytes that one copy updates for a walker: `at_s2` scaled from problem size S2, at most `most`."""
         return min(most, int(at_s2 * (size.n / 2) ** self.update_growth) // 8 * 8)
