@@ -79,8 +79,8 @@ def kinds(body: Body, threads: int = 1, **options: Any) -> list[str]:
 
 def finished(body: Body) -> tuple[Checker, Costs]:
     """Run a program of one thread to its end under a checker; return that, and what its operations took."""
-    costs = Costs()
-    run = Run(sinks=[costs])
+    run = Run()
+    run.trace = costs = Costs(run.sim)
     checker = Checker(run.sim)
     run.observe(checker)
 
@@ -89,7 +89,6 @@ def finished(body: Body) -> tuple[Checker, Costs]:
         await run.finish()
 
     run.sim.run(program)
-    assert run.trace is not None
-    run.trace.close()
+    costs.close()
     checker.finish()
     return checker, costs

@@ -88,27 +88,27 @@ def check(
     Another exception, such as an assertion of the script, becomes the report's `failure` if something was found before
     it. Otherwise it is raised, as `execute` does.
     """
-    checkers: list[tuple[Run, Checker]] = []
+    checkers: list[tuple[Run, Checker, Costs]] = []
 
     def observed(run: Run) -> None:
         checker = Checker(run.sim)
         run.observe(checker)
-        checkers.append((run, checker))
+        run.trace = Costs(run.sim)
+        checkers.append((run, checker, run.trace))
         before_run(run)
 
     result: Result | None = None
     failure: UserError | ScriptFailed | None = None
     fatal: BaseException | None = None
-    costs = Costs()
     once = attrs.evolve(options, repeat=1, overrides={_STRIDED: "specification", **options.overrides})
     try:
-        result = execute(scenario, given, spec=once, on_progress=on_progress, before_run=observed, sinks=[costs])
+        result = execute(scenario, given, spec=once, on_progress=on_progress, before_run=observed)
     except (UserError, ScriptFailed) as error:
         if not checkers:
             raise
         fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
         failure = None if fatal is not None else error
-    run, checker = checkers[0]
+    run, checker, costs = checkers[0]
     _require_told(scenario.name, run)
     ended, model = result is not None, run.options.model
     mistakes, repairs = tuple(checker.finish(ended, model)), checker.repairs(costs, ended)

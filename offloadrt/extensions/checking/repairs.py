@@ -22,49 +22,64 @@ from offloadrt.extensions.checking.waste import DataOperation
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, HostSpan
 from offloadrt.runtime.mapping.map_item import DirectiveQueue
+from offloadrt.sim import Simulation
 from offloadrt.study.running.run import Run
-from offloadrt.trace.events import COMMON, PS_PER_S, Row
+from offloadrt.trace import Trace
+from offloadrt.trace.events import PS_PER_S, Allocate, CallBegin, CallEnd, CopyBegin, CopyEnd, Event, Free
 
-_CALLS: Final = {"Allocate": "alloc", "Free": "free"}
+_BLOCKS: Final[Mapping[type[Event], str]] = {Allocate: "alloc", Free: "free"}
+_NOTED: Final = frozenset((CallBegin, CallEnd, CopyBegin, CopyEnd, *_BLOCKS))
 
 
-class Costs:
-    """Collects the durations of data operations from a trace; `take` returns them in the order in which they began.
+class Costs(Trace):
+    """Collects the durations of a run's data operations; `take` returns them in the order in which they began.
 
     A copy lasts from the first to the last piece on a copy engine. An allocation or a free lasts as long as its driver
-    call. An operation that a pool of the runtime served without the driver takes no time.
+    call. An operation that a pool of the runtime served without the driver takes no time. It is the run's trace, but it
+    keeps no event: most events of a run are of locks, and nothing is asked of them here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sim: Simulation) -> None:
+        super().__init__(sim, record=False, hash=False)
         self._calls: dict[int, list[int]] = {}
-        self._blocks: dict[int, tuple[str, int, int, int]] = {}
+        self._blocks_of: dict[int, tuple[str, int, int, int]] = {}
         self._begun: dict[tuple[int, int], int] = {}
         self._copies: dict[tuple[str, int, int], dict[int, tuple[int, int, int]]] = {}
         self._queues: dict[tuple[str, int, int], deque[tuple[int, int, int]]] = {}
         self._lasted: dict[tuple[str, int, int, int], deque[int]] = {}
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Collect the durations from rows of a trace."""
-        for row in rows:
-            label, time, actor, device, _, cause = row[:COMMON]
-            if label == "CopyBegin":
-                self._begun[device, row[COMMON]] = time
-            elif label == "CopyEnd":
-                number, direction, _, nbytes = row[COMMON : COMMON + 4]
-                copies = self._copies.setdefault((direction, device, cause), {})
-                copies[number] = self._begun.pop((device, number)), time, nbytes
-            elif label == "CallBegin":
-                self._calls.setdefault(actor, []).append(time)
-            elif label in _CALLS:
-                self._blocks[actor] = _CALLS[label], device, cause, row[COMMON]
-            elif label == "CallEnd" and self._calls.get(actor):
+    def __call__(self, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
+        """Note the time of an event of a copy, an allocation, a free or a driver call; ignore any other."""
+        if kind in _NOTED:
+            self.by(self._sim.current.index, kind, device, queue, cause, *payload)
+
+    def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
+        """Note an event in the name of another actor."""
+        if kind is CallBegin:
+            self._calls.setdefault(actor, []).append(self._now())
+        elif kind is CallEnd:
+            if self._calls.get(actor):
                 began = self._calls[actor].pop()
-                block = self._blocks.pop(actor, None)
+                block = self._blocks_of.pop(actor, None)
                 if block is not None:
-                    self._lasted.setdefault(block, deque()).append(time - began)
+                    self._lasted.setdefault(block, deque()).append(self._now() - began)
+        elif kind is CopyBegin:
+            self._begun[device, payload[0]] = self._now()
+        elif kind is CopyEnd:
+            number, direction, _, nbytes = payload[:4]
+            copies = self._copies.setdefault((direction, device, cause), {})
+            copies[number] = self._begun.pop((device, number)), self._now(), nbytes
+        elif kind in _BLOCKS:
+            self._blocks_of[actor] = _BLOCKS[kind], device, cause, payload[0]
+
+    def _now(self) -> int:
+        return round(self._sim.now * PS_PER_S)
+
+    def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
+        """Ignore an event that is not counted."""
 
     def close(self) -> None:
-        """Sort the copies by their numbers; call this after the last row."""
+        """Sort the copies by their numbers; the run calls this at its end."""
         for key, copies in self._copies.items():
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
