@@ -223,7 +223,8 @@ _WAKE_UPS = {SubmitPath.SYCL: 3}
 """How many sleeping threads a command for the host wakes up, one after the other.
 
 AdaptiveCpp's SYCL hands it to the thread that schedules its graph (`dag_manager.cpp`), which hands it to the thread
-of the host's queue (`omp_queue.cpp`, `async_worker.hpp`), and that one signals the thread that waits.
+of the host's queue (`omp_queue.cpp`, `async_worker.cpp`), and that one signals the thread that waits. Measured with
+commit f2c2960 on the machine on which this project was built: 18 to 20 us from the submission to the end of the wait.
 """
 _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", SubmitPath.VENDOR: "vendor.submit"}
 
@@ -291,10 +292,13 @@ class StdParRuntime:
         self.batches = 0
         """How many batches of operations have been completed by a wait, over all threads."""
         spec = machine.spec
-        entry = _SUBMIT.get(implementation.submit)
+        way = implementation.submit
+        if way is SubmitPath.DIRECT and device is None:
+            way = SubmitPath.SYCL  # the host has no in-order executor (`omp_backend::create_inorder_executor`)
+        entry = _SUBMIT.get(way)
         self.submit_s = 0.0 if entry is None else spec.value(entry)
         """Host time of one command in the implementation's own layers, in seconds."""
-        self.wake_s = _WAKE_UPS.get(implementation.submit, 0) * spec.value("driver.handover")
+        self.wake_s = _WAKE_UPS.get(way, 0) * spec.value("driver.handover")
         """Seconds for which a command that runs on the host waits for other threads to wake up."""
         self.dispatch_s = spec.value("stdpar.dispatch")
         self.lookup_s = spec.value("stdpar.lookup")
