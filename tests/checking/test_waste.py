@@ -12,8 +12,10 @@ from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.cli import main
 from offloadrt.extensions.checking.checker import Checker
-from offloadrt.extensions.checking.mistakes import Waste
+from offloadrt.extensions.checking.mistakes import Story, Waste
 from offloadrt.extensions.checking.recorded import KernelAccess, KernelStrayed, ResultLost
+from offloadrt.extensions.checking.repairs import Costs, repairs_of
+from offloadrt.extensions.checking.waste import DataOperation
 
 BYTES = N * 8
 
@@ -194,6 +196,14 @@ def test_what_one_line_maps_of_many_objects_is_one_row() -> None:
         ("round trip", 8), ("repeated allocation", 8), ("unread transfer", 8),
     }  # fmt: skip
     assert row.advice.startswith("Keep flux mapped around all of it")
+
+
+def test_a_descriptor_that_no_kernel_uses_is_the_compiler_s() -> None:
+    story = Story("host thread 0", "allocates it in target data begin", "a.f90:3", 0.0)
+    data = DataOperation("alloc", story, "a", 0, 1, 0x1000, BYTES, owner=(0, "a", BYTES), read=True)
+    descriptor = DataOperation("alloc", story, "a", 0, 1, 0x8000, 48, describes=data)
+    (repair,) = repairs_of([data, descriptor], Costs(), True)
+    assert repair.advice.startswith("It is the descriptor of a")
 
 
 def test_what_a_kernel_may_need_for_a_lost_result_is_told_as_uncertain() -> None:

@@ -152,7 +152,7 @@ def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -
     keys = _keys(operations)
     lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}
     spare: dict[object, list[DataOperation]] = {}
-    used = {_site(operation) for operation in operations if operation.op == "alloc" and operation.read}
+    used = {_site(one) for one in operations if one.op == "alloc" and one.read and one.describes is None}
     first: dict[object, tuple[object, ...]] = {}
     for operation in operations:
         owner: Any = operation.owner
@@ -225,7 +225,9 @@ def _repair(
     made = operation if operation.op == "alloc" else operation.made
     described = made.describes if made is not None else None
     name, device, story = operation.name, operation.device, operation.story
-    if made is not None and made.kind == "unused allocation":
+    if described is not None and operation.kind == "unused allocation":
+        return ("descriptor", name, device), _SENT_BY_COMPILER.format(name=name)
+    if made is not None and made.kind == "unused allocation" and described is None:
         advice = _SOME_MAPS if _site(made) in used else _NO_MAP
         return ("no map", *_site(made)), advice.format(name=made.name)
     entered = operation.role == "enters" and kind in ("duplicate transfer", "round trip")

@@ -12,14 +12,14 @@ contains
     real(8) :: given(n), local(1024)
     real(8), pointer :: pointed(:)
     real(8), allocatable :: passed(:), own(:)
-    type(box) :: b
+    type(box) :: b, boxes(2)
     real(8) :: first(4096), second(100), error
     common /shared/ first, second
     integer :: i
-    allocate (own(n), b%values(n))
-    own = 1; local = 2; b%values = 3; b%weights = 4; first = 5; second = 6
+    allocate (own(n), b%values(n), boxes(2)%values(n))
+    boxes(2)%values = 7; own = 1; local = 2; b%values = 3; b%weights = 4; first = 5; second = 6
     error = 0
-    !$omp target enter data map(to: own, b%values, cells, pointed)
+    !$omp target enter data map(to: own, b%values, boxes(2)%values, cells, pointed)
     !$omp target teams distribute parallel do
     do i = 1, n
       passed(i) = given(i) + local(1 + mod(i, 1024)) + first(i) + second(1 + mod(i, 100)) + fields(i)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
@@ -261,8 +262,8 @@ class RuntimeCalls:
 
     def _read_form(self, item: Row) -> ItemForm:
         name, file, line, _ = self._location(item[5])
-        if name.lower().endswith(_FORTRAN):  # flang puts the file first
-            name, file = file if file != "unknown" else "", name
+        if name.lower().endswith(_FORTRAN):  # flang puts the file first, and writes the kind of an index behind it
+            name, file = re.sub(r"\b(\d+)_\d+\b", r"\1", file) if file != "unknown" else "", name
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
