@@ -202,7 +202,7 @@ def test_a_descriptor_that_no_kernel_uses_is_the_compiler_s() -> None:
     story = Story("host thread 0", "allocates it in target data begin", "a.f90:3", 0.0)
     data = DataOperation("alloc", story, "a", 0, 1, 0x1000, BYTES, owner=(0, "a", BYTES), read=True)
     descriptor = DataOperation("alloc", story, "a", 0, 1, 0x8000, 48, describes=data)
-    (repair,) = repairs_of([data, descriptor], Costs(), True)
+    (repair,) = repairs_of([data, descriptor], Costs(Run().sim), True)
     assert repair.advice.startswith("It is the descriptor of a")
 
 
