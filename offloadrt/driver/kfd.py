@@ -451,7 +451,7 @@ class Kfd:
     # Work
 
     async def in_kernel(self, dt: float) -> None:
-        """Work for ``dt`` seconds under the process lock, within a kernel call."""
+        """Work for ``dt`` seconds under the process lock, within a call of the kernel driver."""
         since = self.machine.sim.now
         # No hand-over is charged, because profiles have none for a mutex of the kernel. A contended process lock is
         # predicted too fast, by one wake-up for each wait.

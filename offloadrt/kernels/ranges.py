@@ -471,7 +471,7 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class Reach:
-    """The elements of an array that a launch touches in one order."""
+    """The elements of an array that a launch touches: their ranges, and the runs that it reads and writes."""
 
     ranges: tuple[Range, ...] | None
     """Ranges that contain all touched elements, in ascending order; None where data decide."""

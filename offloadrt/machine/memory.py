@@ -182,7 +182,7 @@ class Block:
 
     @property
     def is_large(self) -> bool:
-        """Tell whether the block has memory segments of its own, not shared with smaller blocks."""
+        """Tell whether the block has whole memory segments, not shared with smaller blocks."""
         return self.region == (self.address, self.extent)
 
 
@@ -212,12 +212,12 @@ class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
     ``returns_empty``: a shared segment goes back with its last block. ``fill`` is the value of each unwritten byte;
-    default 0. Each process has blocks of its own (``of_process``); all processes share the capacity.
+    default 0. The processes have separate blocks (``of_process``) and share the capacity.
 
     The allocator follows the observed behaviour of CUDA's driver. Memory comes from the kernel driver in segments of 2
     MiB. A block smaller than a segment shares its segment with others. When the last block in it is freed, such a
     segment stays held until memory is short, or goes back at once (``alloc.empty_segment``). A larger block has
-    segments of its own, which its free gives back.
+    separate segments, which go back when it is freed.
     """
 
     __slots__ = (

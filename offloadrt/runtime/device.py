@@ -247,7 +247,7 @@ class ArgumentPassing(Protocol):
 class MemoryConfiguration(ABC):
     """Decides what a map means, where LLVM's `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` decide it.
 
-    Its methods have no side effects and never wait. Actions of its own at the steps of a directive are its `hooks`.
+    Its methods have no side effects and never wait. What it also does at the steps of a directive is in its `hooks`.
     """
 
     name: ClassVar[str]

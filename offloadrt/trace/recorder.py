@@ -113,7 +113,7 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note the arguments of the call that a thread is in."""
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Note that a kernel has reached the compute units; `kernel` is its number, `launch` its launch."""
+        """Note that the kernel with this number, made by `launch`, has reached the compute units."""
 
     def locate(self, directive: int, actor: Actor) -> None:
         """Note the source line of the directive that `actor` begins, for `source_lines`."""

@@ -152,11 +152,11 @@ def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
 class ContextStaging:
     """The pinned buffers of one context; ``packet`` makes the packet of a transfer.
 
-    Measurements on an H200 with driver 580 (bench/hardware/h200, rows ``beside_pageable``) show that the context has
-    such buffers, by what calls of one thread wait for beside another thread's copies. Beside a copy to the device, only
-    other such copies wait, for all of it, unless they are small enough to travel with their command. Beside a copy from
-    the device, every call sometimes waits for a part of that copy: the context lock is held while a piece is
-    transferred and copied.
+    How long one thread's calls wait for another thread's copies, as measured on an H200 with driver 580
+    (bench/hardware/h200, rows ``beside_pageable``), shows that the context has such buffers. During a copy to the
+    device, only other such copies wait, until it has ended, unless they are small enough to travel with their command.
+    During a copy from the device, every call sometimes waits for a part of that copy: the context lock is held while a
+    piece is transferred and copied.
     """
 
     def __init__(self, context: Context, packet: Callable[..., CopyPacket]) -> None:
@@ -450,7 +450,7 @@ class Copies:
     def of_node(
         self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
     ) -> CopyPacket:
-        """Return the packet of a copy in a graph; an int means a device address.
+        """Return the packet of a copy in a graph; an end (`to`, `begin`) that is an int is a device address.
 
         Raises DriverError for pageable memory.
         """

@@ -134,7 +134,7 @@ class UvmLocks:
 
 
 class VaSpace:
-    """The devices of one process that share its managed memory (``uvm_va_space_t``), each a member once it has joined.
+    """The devices of one process that share managed memory (``uvm_va_space_t``), each from its `join` on.
 
     Each device has its own page table and its own record of every block.  The records of one block are that block's
     state together; this class keeps them in agreement.  It also holds what all devices have in common: the space lock,

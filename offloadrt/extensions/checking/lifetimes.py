@@ -392,7 +392,7 @@ class Mappings:
         self.mistakes.add("missed update", item.name, (story,), advice, item.name)
 
     def judge_deletes(self) -> None:
-        """Report the mappings that a `delete` has ended under other users, unless these end with it, too."""
+        """Report mappings that a `delete` has ended while others used them, unless they also end for those."""
         for _, name, stories, advice in self._deleted:
             self.mistakes.add("delete under other users", name, stories, advice, name)
         self._deleted.clear()

@@ -67,7 +67,7 @@ class Races:
         """Keep the uses of a mapping that ends, under their host addresses.
 
         If another thread had mapped the same bytes earlier, it would have used the same block. So its kernels race with
-        these uses even if this run has given it a block of its own.
+        these uses even if in this run it got another block.
         """
         shift = entry.host_begin - entry.device_begin
         kept = self._cells(_LIST_ITEMS - block.device)
@@ -224,7 +224,7 @@ class LostUpdates:
     """By mapping: the regions that have released their reference, unless another reference outlasted them."""
 
     def submitted(self, directive: Directive) -> None:
-        """Begin to follow a target region, because its kernel is put into its queue."""
+        """Begin to follow a target region, whose kernel is now put into a queue of the device."""
         self._regions[directive.number] = _Region(directive, directive.strand.epoch)
 
     def wrote(self, directive: Directive, access: Access) -> None:

@@ -179,7 +179,7 @@ class CopiesKnown:
 class ProgramDied:
     """A recorded program died; `how` is a phrase that begins with a verb. `where` and `message` may be empty.
 
-    at_exit: it had reached its end, and died while work that it had not waited for was being ended.
+    at_exit: the program had reached its end, and died while work that nobody had awaited was being ended.
     """
 
     how: str

@@ -88,7 +88,7 @@ class Versions:
         self._some_new = True
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Note that unknown code may find this memory of the host: it may write what nobody has written yet."""
+        """Note that unknown code can access this host memory: it may write bytes that nobody has written yet."""
         for cell in self._host.cut(begin, end) if self._some_new else ():
             if cell.newest == NEW:
                 cell.version = cell.newest = 0

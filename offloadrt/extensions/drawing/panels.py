@@ -40,7 +40,7 @@ Heights = Mapping[float, Sequence[float]]
 
 @attrs.frozen
 class DrawnRun:
-    """A run as a panel shows it: parameter `x`, its position `at` along x, value `y`, and the ends of its interval."""
+    """A run as a panel shows it: parameter `x` at position `at`, value `y`, and both ends of the value's interval."""
 
     x: Cell
     at: float

@@ -375,7 +375,7 @@ def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> l
 
 
 def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, float]]) -> Iterator[PathPart]:
-    """Yield the path's parts, weighted inside sampled phases; a phase is its begin and end in ps, and its weight."""
+    """Yield the path's parts, weighted inside sampled phases; `phases` has (begin in ps, end in ps, weight)."""
     for part in path:
         begin = part.begin_ps
         for since, until, times in phases:

@@ -26,8 +26,8 @@ class HostPointerInKernel(OffloadError):
 class ForeignFree(OffloadError):
     """Raised when shared USM was freed with the C library's ``free``, which does not know it; real programs crash.
 
-    The translation unit that frees it was not compiled by the implementation, which replaces frees only in its own
-    (rocstdpar).
+    The implementation (rocstdpar) replaces frees only in translation units that it compiles, and another compiler made
+    the one that frees this memory.
     """
 
 

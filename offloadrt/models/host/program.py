@@ -229,7 +229,7 @@ class OffloadProgram(ABC, Generic[T]):
     async def start_devices(self) -> None:
         """Start the driver library and load the program on the devices, unless that has been done.
 
-        Models whose runtime does this at its first call use it. The first thread that calls it does the work, and
+        Models whose runtime starts at its first call use this. The first thread that calls it does the work, and
         others wait. LLVM's runtime loads its image at the first directive instead (`DeviceGlobals`).
         """
         if not self._unstarted:

@@ -310,7 +310,7 @@ class PrivateArguments:
     blocks: list[int] = attrs.field(factory=list)
 
     async def add(self, item: MapItem, at_once: bool = False) -> None:
-        """Add an item; at_once gives it a block of its own now, because the next item is a member of it."""
+        """Add an item. at_once: allocate a separate block for it now, because the next item is a member of it."""
         array = item.array
         if array is None:
             return

@@ -83,7 +83,7 @@ class Effects:
     var_opt: float = 1.0
 
     def factor(self, flags: PushFlags) -> float:
-        """Return the factor of a kernel's time for a push with these flags."""
+        """Return the factor by which the time of a kernel changes that is pushed (launched) with these flags."""
         factor = self.generated
         if flags & PushFlags.RESTRICT:
             factor *= self.restrict

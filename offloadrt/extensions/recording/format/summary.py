@@ -133,7 +133,7 @@ def phases_of(recording: Recording) -> dict[str, int]:
 
 
 def last_call_of(recording: Recording) -> str:
-    """Return the last MPI call of a rank with its source line, in words, and whether it never returned."""
+    """Say which MPI call of a rank was the last, at which source line, and whether that call never returned."""
     columns, calls = recording.columns, recording.dictionaries.mpi_calls
     made = columns["record.subject"][columns["record.step"] == Step.MPI].tolist()
     if not made:

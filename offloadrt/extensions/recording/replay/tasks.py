@@ -146,7 +146,7 @@ def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
 
 @types.coroutine
 def stacked(first: _Steps) -> Generator[Any, Any, None]:
-    """Run a coroutine, and on a stack, to any depth, the coroutines that it yields as `_OnTop`.
+    """Run a coroutine; when it yields another one as `_OnTop`, run that to its end first, and so on, to any depth.
 
     If each awaited the next one instead, every step of the innermost would pass through all of them by recursion.
     """
