@@ -297,8 +297,9 @@ class TimedEvent:
 class BuiltGraph:
     """A graph under construction (cudaGraph_t); a node is named by its index, and depends on earlier nodes only.
 
-    A launch puts nodes into streams. The driver's way to divide a graph among streams is not documented. Here a node
-    joins the lane whose last node it follows (of several, the first one in ``after``), and otherwise opens a new lane.
+    A launch puts nodes into streams. How the driver divides a graph among them is not documented. Here each lane
+    has a stream; a node joins the lane whose last node it follows (of several, the first one in ``after``), or else
+    opens a new lane.
     """
 
     number: int

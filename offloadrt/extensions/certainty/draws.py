@@ -149,7 +149,7 @@ class Draws:
 
     @property
     def width(self) -> int:
-        """Return the number of dimensions: of independent sources of uncertainty, and of inputs."""
+        """Return how many independent random numbers a draw has: one per source of uncertainty, one per input."""
         return len({column for of in self.columns.values() for column in of.values()}) + len(self.inputs)
 
     def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:

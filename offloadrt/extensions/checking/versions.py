@@ -140,7 +140,7 @@ class Versions:
     # copies
 
     def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
-        """Note a copy to a device. It may undo on purpose what a kernel wrote there, or in a mapping that has ended."""
+        """Note a copy to a device, which may be meant to undo what a kernel wrote there, or in a mapping now ended."""
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)
         for cell in self._host.cut(host_begin, host_begin + nbytes):

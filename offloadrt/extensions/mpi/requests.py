@@ -396,7 +396,7 @@ class Endpoint:
     # ------------------------------------------------------------------ matching
 
     def queues(self, context: int) -> MatchQueues[MpiRequest, MpiMessage]:
-        """Return the matching queues of a communicator, by its number."""
+        """Return the queues in which the messages and receives of communicator number `context` find each other."""
         if (queues := self._queues.get(context)) is None:
             queues = self._queues[context] = MatchQueues()
         return queues

@@ -96,7 +96,7 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """Return how many separate runs of bytes are accessed where data or a branch choose them; 0 without gaps."""
+        """Return how many runs of bytes, with gaps between, data or a branch choose to access; 0 without gaps."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:

@@ -106,7 +106,7 @@ class Arena:
 
 
 class ProgramArrays:
-    """Makes and frees the arrays of a program; tells managed memory, and devices that use host memory, of them.
+    """Makes and frees a program's arrays, and reports them to managed memory and to devices that use host memory.
 
     phantom: whether arrays have no values unless a caller asks for values
     """

@@ -232,7 +232,7 @@ async def division(
     eff_dup: Literal["infinite", "measured"] = "infinite",
     data: bool = False,
 ) -> Facts:
-    """Run a kernel some times that memory or computing limits.
+    """Run, several times, a kernel that is limited by memory or by computing.
 
     A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
     multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:

@@ -28,9 +28,9 @@ def with_prefetched(
     """Return the faulted pages and the pages to prefetch with them (``uvm_perf_prefetch_get_hint_va_block``).
 
     there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
-    has; big: how many a big page has; both are powers of two; threshold: the part of a subtree's valid pages above
-    which it comes as a whole; thrashing: pages that neither bring others along nor come along, nor does their big page.
-    Sets of pages are integers, one bit for each page.
+    has; big: how many a big page has; both are powers of two; threshold: if more than this part of a subtree's valid
+    pages come, all of them do; thrashing: pages that are not prefetched, nor others because of them, nor is their big
+    page. Sets of pages are integers, one bit for each page.
 
     >>> bin(with_prefetched(0b0001, 0b0010, 0b1111, 4, 1, 0.51)), bin(with_prefetched(0b11, 0b0100, 0b1111, 4, 1, 0.51))
     ('0b11', '0b1111')

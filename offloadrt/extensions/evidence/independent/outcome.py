@@ -130,9 +130,9 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 @attrs.frozen
 class KindAccuracy:
-    """How far off the predictions of a kind or machine are: today's, the first, and those without its data.
+    """Says how far off predictions of one kind, or for one machine, are: today's, the first, and the left-out ones.
 
-    Without its data: with nothing that was measured on that machine.
+    A left-out prediction uses nothing that was measured on the machine that it is for.
     """
 
     kind: str
@@ -163,7 +163,7 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 @attrs.frozen
 class ModelError:
-    """How far one kind's predictions are off on all machines but one, as factors to expect on that one."""
+    """Factors by which one kind's predictions are off on all machines but one, to be expected on that one too."""
 
     kind: str
     without: str

@@ -153,7 +153,7 @@ class Tally:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """Return the tally after one more execution. difference: left minus right side, in seconds."""
+        """Return the tally after one more execution. difference: the inequality's left minus right side, in seconds."""
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
