@@ -304,8 +304,7 @@ class Kfd:
         """Return the address of a new block of the device's memory pool; a phantom block has no bytes.
 
         A block that fits into a fragment which the library holds needs no kernel call. Raises OutOfSegments, and
-        ValueError
-        for a size that is not positive.
+        ValueError for a size that is not positive.
         """
         # The block is taken before the time passes, so that no other thread gets the same one meanwhile.
         block, segments = self.device.memory.allocate(nbytes, phantom)

@@ -424,8 +424,8 @@ def steps_of(
     """Return an affine index as its first value and (step, count) for each loop around the access; None if not so.
 
     The loops must form a rectangle. A range with the same length for each value of the outer variables does as well:
-    the
-    outer loops then step by its beginning, too. `around`: let another loop run over all values its variable ever has.
+    the outer loops then step by its beginning, too. `around`: let another loop run over all values its variable ever
+    has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)

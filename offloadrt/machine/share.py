@@ -106,8 +106,7 @@ class FairShare:
         """Add a user that needs ``amount`` units and can use at most ``cap`` units per second; return its ticket.
 
         A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order`` is its
-        number
-        in the order of arrival, if it has one already.
+        number in the order of arrival, if it has one already.
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)

@@ -109,8 +109,7 @@ class DirectiveBegan:
     """A directive or routine begins in the running strand (host thread or task).
 
     queue: the device does the directive's work in this queue's order, after the work in it and after all that the
-    strand
-    has done, while the strand goes on. node: the graph node (`NodeMade`) that is now executed.
+    strand has done, while the strand goes on. node: the graph node (`NodeMade`) that is now executed.
     """
 
     cause: int

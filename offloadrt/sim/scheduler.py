@@ -143,8 +143,8 @@ class Actor:
     """A task of the run, with a ``name`` and an ``index`` in order of spawning.
 
     The scheduler uses all other fields but two, which the code that started the actor uses: ``cause``, the number of
-    the
-    directive that the actor works for (0: none), and ``data``, where layers above keep what they know of a host thread.
+    the directive that the actor works for (0: none), and ``data``, where layers above keep what they know of a host
+    thread.
 
     The scheduler reads and writes these fields in every step: an object between would cost a look-up each.
     """

@@ -53,10 +53,8 @@ class Effort:
         """Return the effort for what the user asked for: `draws`, `budget_s`, both, or neither (None).
 
         A draw is a run with a random sample of the uncertain costs. By default there are up to `most` draws within
-        `usual_s`
-        seconds. A given number of draws without a budget has no time limit. A given budget allows up to 64 draws.
-        Raises
-        UserError for a number below 0.
+        `usual_s` seconds. A given number of draws without a budget has no time limit. A given budget allows up to 64
+        draws. Raises UserError for a number below 0.
         """
         if draws is not None and draws < 0:
             raise UserError(f"draws {draws}: it cannot be negative")

@@ -52,9 +52,8 @@ def execute(
     The scenario's parameters are keywords, or a mapping `given`. Other keywords are fields of `RunSpec`, which replace
     those of `spec`, or arguments of `running.execution.execute` (`sinks`, `causal_log`, `on_progress`, `before_run`).
     With `repeat`, the median run is returned. A draw repeats the run with a random sample of the uncertain costs;
-    `draws`
-    and `budget_s` are as in `compare`, but by default no draws are made; with `draws=None`, up to 8 are made within 4
-    s.
+    `draws` and `budget_s` are as in `compare`, but by default no draws are made; with `draws=None`, up to 8 are made
+    within 4 s.
 
     Raises ParameterError and UserError for what was asked wrongly; ScriptFailed, with the script's own traceback as its
     text, for whatever else the scenario raises.
@@ -142,8 +141,7 @@ def compare(
 
     `baseline` and `measures` are those of `reporting.compare.compare`: what to compare with, and what to compare
     besides the elapsed time. All runs are repeated with `draws` random samples of the uncertain costs (draws); by
-    default
-    with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
+    default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
     `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` raises.
     """
     chosen = found(scenario)

@@ -353,8 +353,7 @@ class SweepOutcome:
 
         Without changes, it is the scenario's own figure, or else the first measured figure, or the elapsed time, over
         the first swept number. Raises UserError when no parameter can be x, when a column is no number in every result,
-        or
-        without matplotlib.
+        or without matplotlib.
         """
         first = self.points[0]
         swept = {name: tuple(dict.fromkeys(p.axis_values[name] for p in self.points)) for name in first.axis_values}

@@ -60,8 +60,7 @@ class BlockMemory:
         """Take a block of device memory, then let the time of the driver's work pass; return the block's address.
 
         The caller holds the context lock, on behalf of the call ``api``. ``new`` is the cost in seconds of new
-        segments, if
-        it differs from that of cuMemAlloc. Raises OutOfDeviceMemory.
+        segments, if it differs from that of cuMemAlloc. Raises OutOfDeviceMemory.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):

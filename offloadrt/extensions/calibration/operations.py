@@ -184,8 +184,8 @@ class Operations:
         """Return the lone copies that take as long as the copy engine alone needs.
 
         These are copies of pinned memory, small copies, and larger copies of pageable memory whose call had returned
-        when the
-        engine began, since all of their bytes were staged then. In other copies the engine waits for the staging.
+        when the engine began, since all of their bytes were staged then. In other copies the engine waits for the
+        staging.
         """
         calls = {command: call for call, command in self.submitted}
 

@@ -425,9 +425,8 @@ def order_of(
     """Rank variants by how often each is faster than the others, over all draws of the uncertain values.
 
     A draw is a random sample. nominal, named: the variants' results and parameters. base: the index of the baseline
-    among
-    them. of: the variants' indices among the points of `drawn`. Returns None if there were no draws, or if none of them
-    changed anything.
+    among them. of: the variants' indices among the points of `drawn`. Returns None if there were no draws, or if none
+    of them changed anything.
     """
     if not drawn.rows or not drawn.matters:
         return None
@@ -477,8 +476,7 @@ def ordered(
     """Repeat all runs of a comparison with the same draws of uncertain values; return cases with intervals and ranks.
 
     A draw is a random sample. What is left of the budget is used to find the entries that decide between the two
-    nearest
-    variants of a ranking.
+    nearest variants of a ranking.
     """
     clock = clock_of(jobs)
     begun = clock()

@@ -112,8 +112,7 @@ class Queued:
 
     Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the state
     machines (races, versions, …) get the events in an order that the program allows. When a thread has waited for a
-    queue,
-    no event of the queue is delayed any more.
+    queue, no event of the queue is delayed any more.
     """
 
     _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)

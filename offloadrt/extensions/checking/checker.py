@@ -187,8 +187,7 @@ class Checker:
         """Judge what is left at the end of the program, and return all mistakes, the gravest first.
 
         ended: whether the program came to its end. If an error ended it, data that is left mapped is no mistake. model:
-        the
-        programming model in whose words advice is given.
+        the programming model in whose words advice is given.
         """
         self._recorded.finish()
         self._mappings.judge_deletes()

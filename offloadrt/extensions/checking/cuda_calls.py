@@ -155,8 +155,7 @@ class ToldCalls:
         """Report the launch of a graph: each node behind its predecessors; wrap the host functions in its nodes.
 
         The graph comes after the work in the stream and after the earlier launches of the same graph. Only edges order
-        two
-        nodes of the graph.
+        two nodes of the graph.
         """
         handle, queue = self._observer.handle, self._queue(stream)
         graph = self._graphs.setdefault(executable, executable.graph)

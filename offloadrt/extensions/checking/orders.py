@@ -81,8 +81,7 @@ class References:
         """Note that an unmap releases a reference; tell whether the unmap would copy back if it came earlier.
 
         The reference is one of the same directive, or the last one that the directive is ordered behind; `delete`
-        releases
-        all of these.
+        releases all of these.
         """
         flags, entry, cells, strand = event.item.flags, event.entry, self._counted(event), directive.strand
         if entry is None or not cells:

@@ -208,8 +208,7 @@ class LostUpdates:
 
     A target region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the
     lines of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update
-    when
-    the last user of the mapping copies back meanwhile. A region is safe where some other reference to its data is
+    when the last user of the mapping copies back meanwhile. A region is safe where some other reference to its data is
     certainly released later, behind the end of its kernel.
     """
 

@@ -30,10 +30,8 @@ class Clock:
     """A vector clock: for each chain of strands, the last epoch that is known to have happened; 0 if none is known.
 
     A strand is a host thread, a task or a queue; a chain is several of them, one after the other. The clock is a tree
-    of
-    immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees that they share.
-    So
-    a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
+    of immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees that they
+    share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
     """
 
     __slots__ = ("_height", "_root")

@@ -308,8 +308,7 @@ def chosen(
     """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
     x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. Raises UserError for a `y` that
-    is
-    no figure of the results.
+    is no figure of the results.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])

@@ -32,8 +32,7 @@ class Annotation(NamedTuple):
     """Something that a picture of a run shows besides its events: waits for other threads, arguments of calls.
 
     position: the number of events before it, so that annotations and events can be merged into one order, while the
-    trace
-    hash and all counts contain the events only.
+    trace hash and all counts contain the events only.
     """
 
     position: int

@@ -265,10 +265,8 @@ def decided(
     """Return the ranking with the two entries whose uncertainty decides between its nearest neighbours.
 
     drawn: the runs with random samples of the uncertain values. pair: the indices of the neighbours among the points,
-    the
-    one that ranks first before the other. budget_s: real time for the runs, in seconds; without a limit, `_SEARCH`
-    limits
-    their number.
+    the one that ranks first before the other. budget_s: real time for the runs, in seconds; without a limit, `_SEARCH`
+    limits their number.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -359,8 +357,7 @@ def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = Fa
     """Describe an uncertain entry that decides: its range and source today, and the command that measures it.
 
     factor: by how much the time, or the ratio of two times, changes over the entry's range. turns: whether it reverses
-    the
-    order of two variants.
+    the order of two variants.
     """
     specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
     known = specs[0].entries[entry]

@@ -166,9 +166,8 @@ def explain(
 
     draws: with how many random samples of all uncertain entries it is checked whether the sentence holds; None: 16 if
     there is a budget. sobol: base samples for the Sobol indices of the limiting resource's share; they get a third of
-    the
-    budget. With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time.
-    watched: called with the run that is explained, once it has ended.
+    the budget. With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time. watched:
+    called with the run that is explained, once it has ended.
 
     Raises what `execute` raises; `Interrupted` for Ctrl-C after the run itself has ended.
     """

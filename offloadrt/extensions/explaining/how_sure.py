@@ -334,9 +334,8 @@ def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float
     """Return the entries whose positions in their ranges correlate significantly with whether the sentence holds.
 
     places: for each draw, the position of every entry in its range. The threshold is corrected for the number of
-    entries
-    (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three are returned, those
-    with the largest correlation.
+    entries (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three are
+    returned, those with the largest correlation.
     """
     if not holds or all(holds) or not any(holds):
         return ()
@@ -375,8 +374,7 @@ class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
     An index is the part of the share's variance in which an uncertain entry is involved. samples: how many of the
-    `asked`
-    base samples were complete within the budget.
+    `asked` base samples were complete within the budget.
     """
 
     resource: str
@@ -421,8 +419,7 @@ def total_order(
     """Run base samples, each of as many runs as there are groups plus two, and return the Sobol indices.
 
     No run is begun after `deadline`, a reading of `time.monotonic` in seconds. A base sample that is not complete then,
-    or
-    whose run fails, is not used. Raises UserError if SALib is not installed.
+    or whose run fails, is not used. Raises UserError if SALib is not installed.
     """
     problem = {
         "num_vars": len(groups),

@@ -78,8 +78,7 @@ class PerfettoFile:
         """Return a function that runs all variants of a comparison once more and draws them into one file.
 
         That function takes the scenario, the comparison and the options of all its runs, and returns the path; it
-        raises
-        UserError when the file cannot be written. Raises UserError without the `perfetto` package.
+        raises UserError when the file cannot be written. Raises UserError without the `perfetto` package.
         """
         library("perfetto", "perfetto")  # missing, it is missed before hours of runs and not after
         return functools.partial(_draw_variants, path)

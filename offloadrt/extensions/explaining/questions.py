@@ -50,9 +50,8 @@ def explain(
         offloadrt.explain("exahype", threads=64, machine="h100")
 
     budget_s: with 0 no changes are tried, and only the `draws` asked for are made. draws: with how many random samples
-    of
-    the uncertain costs it is checked whether the sentence holds; by default 16, 0 makes none. sobol: base samples for
-    total-order Sobol indices, a power of two. whole: run all instances of repeated phases.
+    of the uncertain costs it is checked whether the sentence holds; by default 16, 0 makes none. sobol: base samples
+    for total-order Sobol indices, a power of two. whole: run all instances of repeated phases.
 
     Raises what `offloadrt.execute` raises.
     """

@@ -298,8 +298,7 @@ class FailureRecord:
     """A failing run, after it was made as small as possible.
 
     `expected` is the outcome in the order of scheduling, without a fault; `detail` is the error's own traceback, or
-    what
-    the checkers report; `token` is the text from which `replay` repeats the run.
+    what the checkers report; `token` is the text from which `replay` repeats the run.
     """
 
     program: str

@@ -109,8 +109,7 @@ def explore(
     """Run `program` under `runs` schedules of `plan`; stop after the batch with the first failure unless `keep_going`.
 
     advanced: called after the first run and after each batch with the outcomes so far. Raises UserError for a program
-    that
-    cannot be run.
+    that cannot be run.
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
@@ -266,8 +265,7 @@ def everywhere(
     """Run `program` once for each of its awaits (calls and waits), which fails then; at most `runs` times.
 
     advanced: called after the first run and after each batch with the outcomes so far. Raises UserError for a program
-    that
-    cannot be run.
+    that cannot be run.
     """
     outcome, recorder = program.recorded_awaits()
     found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))

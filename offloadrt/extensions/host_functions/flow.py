@@ -469,8 +469,7 @@ class Rounds:
         """Estimate how often a loop runs whose number of iterations the source does not give.
 
         again: the probability that an iteration leads to the next test. holds: the probability that the test of a
-        ``while``
-        holds; None where that is not known either, as for a loop over data.
+        ``while`` holds; None where that is not known either, as for a loop over data.
         """
         if holds is None:
             starts = 1.0 / (1.0 - (1.0 - 1.0 / UNKNOWN_LOOP) * again)

@@ -54,8 +54,7 @@ class LockWaits:
 
         lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
         lock has given up. It has also given up if it gets the lock after the lock had been free, unless it was woken to
-        try
-        again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
+        try again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
         """
         if label not in _OF_LOCKS and actor not in self._waits:
             return None

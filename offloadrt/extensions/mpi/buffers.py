@@ -157,8 +157,7 @@ def device_buffer(process: Process, pointer: DevicePointer, nbytes: int | None =
     """Return the buffer of memory behind a device pointer: of `omp_target_alloc`, or of an array's `use_device_ptr`.
 
     Without `nbytes` the buffer is everything that is known to lie behind the pointer. Raises ValueError if the process
-    has
-    no device with the pointer's device number.
+    has no device with the pointer's device number.
     """
     size = pointer.nbytes if nbytes is None else nbytes
     devices = process.program.devices

@@ -172,8 +172,7 @@ class KernelRecords:
         """Return the name of a kernel in reports.
 
         It is the name of the kernel's function, with a number after it when another kernel has that name already. All
-        kernels
-        of one generated `code` have the same name, even if their functions were made more than once.
+        kernels of one generated `code` have the same name, even if their functions were made more than once.
         """
         name = self._names.get(kernel) or self._names.get(code or kernel)
         if name is None:

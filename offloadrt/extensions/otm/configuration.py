@@ -96,11 +96,9 @@ class Otm(Managed):
         """Return the last placement of each object over all devices, and how much memory the objects took.
 
         ``placements`` has for each object its bytes, rank by global access frequency (GAF), density, place and
-        mechanism.
-        Where several have one name, the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of
-        implicit
-        objects that were active at one time (`explicit_bytes`, `implicit_bytes`), and the bytes available for both
-        (`budget_bytes`).
+        mechanism. Where several have one name, the later are numbered (``a (2)``). ``otm`` has the most bytes of
+        explicit and of implicit objects that were active at one time (`explicit_bytes`, `implicit_bytes`), and the
+        bytes available for both (`budget_bytes`).
         """
         placements: dict[str, ObjectPlacement] = {}
         seen: dict[str, int] = {}
@@ -178,8 +176,7 @@ class ObjectPlacing:
         """Decide how the device reaches the arrays that a region maps and its kernel uses.
 
         Carries out the deferred maps of data directives for objects that are explicit (copied). From then on the queue
-        keeps a
-        `TargetCall`, and `target_ended` must be called.
+        keeps a `TargetCall`, and `target_ended` must be called.
 
         Raises PlacementError for an array that the program's analysis does not know.
         """

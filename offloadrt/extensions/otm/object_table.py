@@ -134,8 +134,7 @@ def decide(
     """Place the objects of a call, in order of rank; those of equal rank in the order in which they are given.
 
     A candidate that fits but has no density stays undecided; the others of the call have to fit beside it. budget:
-    bytes
-    of device memory.
+    bytes of device memory.
     """
     changed: dict[Hashable, Placed] = {}
     undecided = 0

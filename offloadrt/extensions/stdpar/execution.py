@@ -64,8 +64,7 @@ class Queue:
         """Note an algorithm whose runtime the heuristic wants to know, before it is submitted.
 
         Only the time of the whole batch up to the wait is measured; each algorithm of the batch then counts with an
-        equal
-        part.
+        equal part.
         """
         if not self.algorithms:
             self._batch_begin_s = self._runtime.sim.now

@@ -84,8 +84,7 @@ class MemoryPool:
         """Claim a block for `nbytes` and return its offset; None where the driver must serve the request.
 
         The pool does not serve a request for half of its size or more, one with an explicit `alignment` (0: none), and
-        what
-        does not fit. A request of 0 bytes counts as one of 1 byte.
+        what does not fit. A request of 0 bytes counts as one of 1 byte.
         """
         if alignment or nbytes * 2 >= self.size:
             return None

@@ -76,9 +76,9 @@ class KernelFaults:
     """The page faults of a device's kernels; ``pages`` is its page table, ``handler`` its fault handler's mailbox.
 
     A fault's service stays inside the memory that the program has (``mapped``, by process), as the kernel driver's
-    ranges
-    end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each process has
-    a page table of its own on a real GPU.  Here one stands for all, since no two processes share an address.
+    ranges end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each
+    process has a page table of its own on a real GPU.  Here one stands for all, since no two processes share an
+    address.
 
     A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges
     (of ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start. There it is

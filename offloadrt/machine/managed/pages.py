@@ -246,8 +246,7 @@ class ManagedPages:
     """The blocks of one device's managed memory, and the page table that their states are written to.
 
     ``story`` is a function that says for errors whose memory this is, at what time and in which actor. Raises
-    ValueError
-    unless the number of pages in a block is a power of two.
+    ValueError unless the number of pages in a block is a power of two.
     """
 
     def __init__(

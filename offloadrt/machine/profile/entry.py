@@ -68,8 +68,7 @@ class Topology:
         """Return the device of 0 to ``devices - 1`` through which a copy can go over two links; None if there is none.
 
         Take the device for which the smaller of the two numbers of links is largest; of several, the lowest. The rule
-        is this
-        project's: CUDA goes through the host, so there is no driver to follow.
+        is this project's: CUDA goes through the host, so there is no driver to follow.
         """
         best, most = None, 0
         for device in range(devices):
@@ -248,9 +247,8 @@ class ProfileEntry:
         """Return this entry with its value at an end of its range, at the geometric mean of the ends, or in between.
 
         The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps within the
-        range
-        are equal factors for the same reason.  Between the ends, counts and bytes are whole.  An entry without a range
-        stays as it is.
+        range are equal factors for the same reason.  Between the ends, counts and bytes are whole.  An entry without a
+        range stays as it is.
         """
         if self.low is None or self.high is None:
             return self

@@ -54,8 +54,7 @@ class Arena:
 
     To free a block, its address is put back into the bin (list of free blocks) that it came from. glibc's malloc joins
     free neighbours and splits them for other sizes. Here a free block is reused only for its own size and alignment, so
-    a
-    program that frees one size and allocates another spreads over more addresses than with glibc.
+    a program that frees one size and allocates another spreads over more addresses than with glibc.
 
     extent: bytes of a range. large: blocks of this many bytes and more lie outside of it. gap: bytes between blocks.
     """

@@ -439,8 +439,7 @@ class ProgramThread(ABC):
         """Return the pointer variable of a heap array, as an array that holds one address.
 
         Raises ValueError for a C array, which has none. If the variable is mapped together with a section of the array,
-        it is
-        attached to that section on the device.
+        it is attached to that section on the device.
         """
         if not array.pointer_address:
             raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
@@ -503,8 +502,7 @@ class ProgramThread(ABC):
 
         Threads that are pinned to the same core share it in time slices (`stream.time_slice`), also while one of them
         spins. Threads that a pinned thread makes are pinned with it; so are LLVM's hidden helper threads if this thread
-        makes
-        the first task. Raises ValueError for a core that the machine does not have.
+        makes the first task. Raises ValueError for a core that the machine does not have.
         """
         machine = self.program.machine
         machine.cores.pin(self.sim.current, core, machine.spec.value("stream.time_slice"))

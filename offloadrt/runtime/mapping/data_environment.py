@@ -224,10 +224,8 @@ async def get_target_pointer(
     """Find or create the device counterpart of [begin, begin + size), and copy to it if need be (`getTargetPointer`).
 
     The caller holds the table's lock and has charged the look-up. This function releases that lock, also when it
-    raises.
-    With release_table False, it keeps the lock if it succeeds, and the result owns the lock of its entry. owned: an
-    entry
-    whose lock the caller holds already.
+    raises. With release_table False, it keeps the lock if it succeeds, and the result owns the lock of its entry.
+    owned: an entry whose lock the caller holds already.
     """
     table, pointer, keeps = device.table, ABSENT, False
     try:

@@ -315,10 +315,8 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
     """Draw the ratios of one measure over the swept parameters, as picture files; return their paths.
 
     The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Nothing is drawn
-    if
-    no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is deleted in any
-    case.
-    Raises UserError when matplotlib is not installed.
+    if no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is deleted in any
+    case. Raises UserError when matplotlib is not installed.
     """
     figures = drawing(needed=False)
     if figures is None:

@@ -61,8 +61,7 @@ class DeviceFigures(Figures):
     """The virtual seconds of one part of the machine: a copy engine, a hardware queue, or the cores.
 
     busy_s: time in which the part works. idle_s: the rest of the time. wait_s: the sum of the times that requests
-    waited
-    for the part.
+    waited for the part.
     """
 
     busy_s: float
@@ -164,8 +163,7 @@ class PredictionInterval:
     """Says where the elapsed time of a real machine should lie, in seconds, in four of five cases.
 
     It is the interval of the draws (random samples of uncertain costs), widened at both ends by `factor`: the real
-    times
-    of four in five similar programs lay within that. `basis` says which programs these are.
+    times of four in five similar programs lay within that. `basis` says which programs these are.
     """
 
     low: float
@@ -191,9 +189,8 @@ class Result:
     """The record of one run. `measured` has what the scenario returned.
 
     `elapsed_s`, calls, locks, devices, bytes, faults, managed and where_time_went cover the measured windows (parts of
-    the
-    run that the program marks), or the whole run when there are none. `locks` has only locks that were taken in that
-    time. `events` (the number of timers set) and the trace hash cover the whole run.
+    the run that the program marks), or the whole run when there are none. `locks` has only locks that were taken in
+    that time. `events` (the number of timers set) and the trace hash cover the whole run.
     """
 
     scenario: str
@@ -309,8 +306,7 @@ class Spread:
     """A figure's median, mean and coefficient of variation over repeated runs.
 
     The median of an even number of runs is the mean of the middle two. The coefficient of variation is the sample
-    standard
-    deviation over the mean, None where the mean is 0.
+    standard deviation over the mean, None where the mean is 0.
     """
 
     median: float

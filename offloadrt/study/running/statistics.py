@@ -342,8 +342,7 @@ class Windows:
     """The measured windows of a run, which add up. Until the first one is opened, everything is measured.
 
     A window is a part of virtual time (`Run.measure`). `ledger` returns the run's counts so far; `calls` is the object
-    in
-    which the machine counts API calls. All figures include an estimate of the steps that sampled phases leave out
+    in which the machine counts API calls. All figures include an estimate of the steps that sampled phases leave out
     (`phases`); `spans` do not.
     """
 

@@ -421,10 +421,8 @@ def predict(
 
     draws: each run is also made with so many random samples of the machine's ranges, the shortest runs first, until
     `budget_s` seconds are over. Then entries of `INPUT_KIND`, and those with a reason for no samples, are left out.
-    keep:
-    a file that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. Raises
-    UserError
-    for an entry whose run cannot be made.
+    keep: a file that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. Raises
+    UserError for an entry whose run cannot be made.
     """
     left = {entry.id: entry.not_drawn for entry in entries if entry.not_drawn and draws}
     counted = [entry for entry in entries if not draws or (entry.kind != INPUT_KIND and entry.id not in left)]

@@ -277,8 +277,8 @@ def range_effects(
     """Judge the claims again on the small `grid`, with each of `variants` that matters, and in each random sample.
 
     judgements: by claim, the verdicts with the unchanged machine. drawn: the samples of all uncertain values. Claims
-    that
-    cannot be judged, and those that get another verdict on `grid` even without a change, are not judged with variants.
+    that cannot be judged, and those that get another verdict on `grid` even without a change, are not judged with
+    variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))
@@ -582,10 +582,9 @@ def validate(
 
     `quick` makes fewer runs. `ranges` does so, too, and judges again with each entry that matters changed, and with
     `draws` random samples of all ranges together. `file` keeps finished runs: the same validation takes them from
-    there.
-    `machine` is the machine that the claims are about (the default), or a user's file that is based on it. `runtime`
-    is by default the one for which the paper's programs were built. `overrides` replaces entries of the machine, which
-    `ranges` then leaves as they are.
+    there. `machine` is the machine that the claims are about (the default), or a user's file that is based on it.
+    `runtime` is by default the one for which the paper's programs were built. `overrides` replaces entries of the
+    machine, which `ranges` then leaves as they are.
 
     Raises UserError for a machine that the claims are not about, and for an override that does not fit. Raises
     RunFailed if a run that a judge asks for fails; with a random sample, its claims are just not judged. After

@@ -31,8 +31,7 @@ class Dfs:
         """Yield the schedules with one departure more than a run, each as a tuple of departures.
 
         departures: those of the run. chances: all moments at which it could have departed from the order of scheduling.
-        The
-        added departure comes after all others, so that every schedule is yielded once.
+        The added departure comes after all others, so that every schedule is yielded once.
         """
         if len(departures) >= self.bound:
             return

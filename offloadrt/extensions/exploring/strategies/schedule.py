@@ -22,8 +22,7 @@ class Hold:
     """A departure: an actor waits for ``seconds`` of virtual time when it goes on for the ``time``-th time, from 1.
 
     Only those times are counted at which others could go on as well. With 0.0 seconds the actor goes on after all
-    actors
-    that are ready.
+    actors that are ready.
     """
 
     actor: int
@@ -40,8 +39,7 @@ class Schedule:
     """Follows the recorded departures; everywhere else, it resumes actors in the order of scheduling.
 
     ``reach`` is that of the strategy that made these choices, in virtual seconds: how much later a timer may be and
-    still
-    be a choice.
+    still be a choice.
     """
 
     departures: Sequence[Departure]

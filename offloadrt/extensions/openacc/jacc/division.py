@@ -48,10 +48,8 @@ class Execution:
     """The measurements of one execution of a kernel, by which the policy decides whether to divide it.
 
     kernel_s: virtual seconds from its start to its end, on the device where that takes longest. communication_s:
-    seconds
-    of the exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device sends, or
-    would
-    send if the kernel was divided, to each other one.
+    seconds of the exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device
+    sends, or would send if the kernel was divided, to each other one.
     """
 
     kernel_s: float

@@ -251,8 +251,7 @@ def contribution_of(
     """Return the predicate that tells which device makes an iteration's contribution to a reduction.
 
     It is the predicate of the element that the iteration stores, in the first divided array for which the iteration
-    knows
-    the index. Returns None when there is no such array.
+    knows the index. Returns None when there is no such array.
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
     walk = _Backwards(nest, walked, {}, {})

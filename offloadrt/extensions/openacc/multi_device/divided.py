@@ -492,10 +492,8 @@ class DividedKernel(abc.ABC):
         """Return for each array the bytes that must be up to date on a device before it does its part.
 
         None means all bytes, where data decide what is read, or the combining kernel reads the array. The bytes that
-        the
-        device is to compute are among them, because a store need not reach all of these. A dimension along which parts
-        do
-        not differ is taken whole.
+        the device is to compute are among them, because a store need not reach all of these. A dimension along which
+        parts do not differ is taken whole.
         """
         reads: dict[str, Ranges | None] = {}
         if self.combination is not None:

@@ -85,8 +85,7 @@ class Timed:
     """Measures a part of a program: from an algorithm called at source line `begin` to the next one at line `end`.
 
     If both are the same line, it measures from the first call there to the last one: one iteration of the loop less
-    than
-    there are calls.
+    than there are calls.
     """
 
     begin: str
@@ -117,8 +116,7 @@ class Timed:
         """Read `LINE` or `LINE-LINE`, each `FILE:LINE`. Raises ReplayRefused if no algorithm is called there.
 
         rounds: the replay ends after so many measurements; 0: all are made, and the replay goes on. skipped, laps: see
-        the
-        attributes.
+        the attributes.
         """
         both = re.fullmatch(r"(.+?:\d+)-(.+:\d+)", places)  # files may have hyphens in their names
         begin, end = (both[1], both[2]) if both else (places, places)

@@ -190,8 +190,7 @@ class ObservedReplay:
         """Report the races and the stray accesses that the recording has of a traced launch.
 
         A stray access is one to memory that the kernel may not use. freed: returns where a freed block of
-        omp_target_alloc lay
-        in this run, by its recorded address; None if it is not freed.
+        omp_target_alloc lay in this run, by its recorded address; None if it is not freed.
         """
 
         def name_of(number: int) -> str:

@@ -45,8 +45,7 @@ class ThreadsBeside:
     """The threads that the program made itself, as by pthread_create, and beside which records each of them ran.
 
     A record here is one of the program's first thread. Nothing else is known of the threads' order, so they are
-    unordered
-    among one another.
+    unordered among one another.
     """
 
     main: int = NONE
@@ -61,7 +60,7 @@ class ThreadsBeside:
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
-        """Find these threads in a recording; there are none if the first thread does nothing of the program."""
+        """Find these threads in a recording; none if the program does nothing in its first thread."""
         made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
         known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
         if not known or (first := tree.first_threads()[0]) not in roots:
@@ -79,9 +78,8 @@ class ThreadsBeside:
 class Flag:
     """An atomic variable or a lock of the program by which threads synchronize: counts its releases.
 
-    Releases have the numbers of the recording, and may come here in another order. So what is counted is how many of
-    the
-    first ones have come without a gap.
+    Releases have the numbers of the recording, and may come here in another order. So it counts how many
+    releases, from the first one on, have come without a gap.
     """
 
     releases: int = 0

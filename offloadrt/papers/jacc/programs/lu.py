@@ -154,7 +154,7 @@ def solve_points(
 
 
 def points_of(n: int) -> tuple[list[int], Any, Any]:
-    """List, for each plane, the number of its points and their j and i."""
+    """List, for each plane, the number of its points, and the j and the i of each point."""
     inside = np.arange(1, n - 1)
     k, j, i = np.meshgrid(inside, inside, inside, indexing="ij")
     plane = (k + j + i - 3).ravel()
