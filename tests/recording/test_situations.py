@@ -15,6 +15,7 @@ from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
 
 CASE = re.compile(r"(?:void|subroutine) c_(\w+)\((?:void)?\)(?: \{)? (?:/\* |! )([^*\n]*)")
+FLAGS = {".c": [], ".cpp": ["-std=c++20"], ".f90": ["-fopenmp-version=52"]}  # a mapper of Fortran's is of 5.2
 KEPT = ("missing unmap", "fatal error")
 """What the runtime's own faults are called that come from what it keeps mapped."""
 
@@ -40,8 +41,7 @@ def report_of(program: Path, case: str, threads: int) -> CheckReport:
     ("situations.cpp", "-O1", 2),
 ])  # fmt: skip
 def test_each_situation_is_judged_by_what_openmp_says(tmp_path: Path, source: str, level: str, threads: int) -> None:
-    flags = ["-fopenmp-version=52"] if source.endswith(".f90") else []  # it has a mapper
-    program = built(source, tmp_path, level, *flags)
+    program = built(source, tmp_path, level, *FLAGS[Path(source).suffix])
     cases = CASE.findall((PROGRAMS / source).read_text(encoding="utf-8"))
     assert len(cases) > 12
     assert_judged(program, cases, threads)
@@ -55,7 +55,7 @@ def test_what_llvm_keeps_of_a_mapper_is_no_mistake_of_the_program(tmp_path: Path
     cases = CASE.findall((PROGRAMS / source).read_text(encoding="utf-8"))
     of_mappers = [case for case in cases if case[0].startswith("mapper")]
     assert len(of_mappers) > 2
-    assert_judged(built(source, tmp_path, level), of_mappers, 2)
+    assert_judged(built(source, tmp_path, level, *FLAGS[Path(source).suffix]), of_mappers, 2)
 
 
 def assert_judged(program: Path, cases: list[tuple[str, str]], threads: int) -> None:

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #define N 600
 #define NI __attribute__((noinline)) static
 static double s1[N];
@@ -2364,6 +2365,155 @@ NI void c_doacross_target_ok(void) { /* ok */
   }
   sink=a[0]; free(a);
 }
+NI void c_nested_in_task_critical(void) { /* ok */
+  double *a=mk(N,1); omp_set_max_active_levels(3);
+#pragma omp parallel num_threads(2)
+  {
+#pragma omp single nowait
+    {
+#pragma omp task shared(a)
+      {
+#pragma omp parallel num_threads(2)
+        {
+#pragma omp critical
+          dev(a,N);
+        }
+      }
+      sink=work();
+    }
+#pragma omp critical
+    { sink=work(); a[0]+=1; }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_nested_spin_task(void) { /* ok */
+  double *a=mk(N,1); int f=0; omp_set_max_active_levels(3);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp task shared(a,f)
+      {
+#pragma omp parallel num_threads(2)
+        { int s;
+          do {
+#pragma omp atomic read acquire
+            s=f;
+          } while(s<2);
+#pragma omp critical
+          a[0]+=1;
+        }
+      }
+      sink=work();
+#pragma omp atomic update release
+      f++;
+    } else { int s;
+      do {
+#pragma omp atomic read acquire
+        s=f;
+      } while(s<1);
+      dev(a,N);
+#pragma omp atomic update release
+      f++;
+    }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_tasks_spin_ok(void) { /* ok */
+  double *a=mk(N,1); int f=0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a,f)
+    { int s; do {
+#pragma omp atomic read acquire
+        s=f;
+      } while(!s); inc(a,N); }
+#pragma omp task shared(a,f)
+    { sink=work(); dev(a,N);
+#pragma omp atomic write release
+      f=1; }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_tasks_cond_ok(void) { /* ok */
+  double *a=mk(N,1); ready=0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a)
+    { pthread_mutex_lock(&mu); while(!ready) pthread_cond_wait(&cv,&mu); pthread_mutex_unlock(&mu); inc(a,N); }
+#pragma omp task shared(a)
+    { sink=work(); dev(a,N); pthread_mutex_lock(&mu); ready=1; pthread_cond_signal(&cv); pthread_mutex_unlock(&mu); }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_tasks_sem_ok(void) { /* ok */
+  double *a=mk(N,1); sem_t s; sem_init(&s,0,0);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a,s)
+    { sem_wait(&s); inc(a,N); sem_post(&s); }
+#pragma omp task shared(a,s)
+    { sem_wait(&s); inc(a,N); sem_post(&s); }
+#pragma omp task shared(a,s)
+    { sink=work(); dev(a,N); sem_post(&s); }
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_tasks_barrier_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_barrier_t b; pthread_barrier_init(&b,0,2);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(a,b)
+    { pthread_barrier_wait(&b); inc(a,N); pthread_barrier_wait(&b); }
+#pragma omp task shared(a,b)
+    { sink=work(); dev(a,N); pthread_barrier_wait(&b); pthread_barrier_wait(&b); a[3]=2; }
+  }
+  sink=sum(a,N); free(a);
+}
+static void *pt_inc(void*p){ inc(p,N); return 0; }
+NI void c_pt_main_race_host(void) { /* race */
+  double *a=mk(N,1); dev(a,N); pthread_t t; pthread_create(&t,0,pt_inc,a); sink=work(); a[3]+=1; pthread_join(t,0); sink=sum(a,N); dev(a,N); free(a);
+}
+NI void c_pt_main_ok(void) { /* ok */
+  double *a=mk(N,1), *b=mk(N,2); pthread_t t; pthread_create(&t,0,pt_inc,a); sink=work(); dev(b,N); pthread_join(t,0); dev(a,N); sink=sum(a,N)+sum(b,N); free(a); free(b);
+}
+static int pfd[2];
+static void *pt_pipe(void*p){ char c; if(read(pfd[0],&c,1)==1) dev(p,N); return 0; }
+NI void c_pt_pipe_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_t t; if(pipe(pfd)) abort(); pthread_create(&t,0,pt_pipe,a); inc(a,N); char c=1; if(write(pfd[1],&c,1)!=1) abort(); pthread_join(t,0); sink=sum(a,N); free(a);
+}
+static void *pt_region(void*p){ double *a=p;
+#pragma omp parallel num_threads(2)
+  { int k=omp_get_thread_num(); inc(a+k*300,300); }
+  pthread_mutex_lock(&mu); ready=1; pthread_cond_broadcast(&cv); pthread_mutex_unlock(&mu);
+  return 0; }
+NI void c_pt_region_cond_ok(void) { /* ok */
+  double *a=mk(N,1); pthread_t t; ready=0; pthread_create(&t,0,pt_region,a);
+#pragma omp parallel num_threads(2)
+  { 
+#pragma omp single
+    {
+#pragma omp task shared(a)
+  { pthread_mutex_lock(&mu); while(!ready) pthread_cond_wait(&cv,&mu); pthread_mutex_unlock(&mu); dev(a,N); }
+    }
+  }
+  pthread_join(t,0); sink=sum(a,N); free(a);
+}
+NI void c_pt_region_race(void) { /* race */
+  double *a=mk(N,1); pthread_t t; ready=0; pthread_create(&t,0,pt_region,a);
+#pragma omp parallel num_threads(2)
+  { 
+#pragma omp single
+    {
+#pragma omp task shared(a)
+  { pthread_mutex_lock(&mu); pthread_mutex_unlock(&mu); sink=work(); a[0]+=1; dev(a,N); }
+    }
+  }
+  pthread_join(t,0); sink=sum(a,N); free(a);
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -2582,6 +2732,17 @@ static const struct {
     CASE(turns_forgotten),
     CASE(taskloop_strict_ok),
     CASE(doacross_target_ok),
+    CASE(nested_in_task_critical),
+    CASE(nested_spin_task),
+    CASE(tasks_spin_ok),
+    CASE(tasks_cond_ok),
+    CASE(tasks_sem_ok),
+    CASE(tasks_barrier_ok),
+    CASE(pt_main_race_host),
+    CASE(pt_main_ok),
+    CASE(pt_pipe_ok),
+    CASE(pt_region_cond_ok),
+    CASE(pt_region_race),
 };
 
 int main(int count, char **arguments) {

@@ -1,13 +1,19 @@
 // Situations of C++ programs that offload; behind the name of each stands what a check has to say of it, as in situations.c.
 #include <omp.h>
+#include <omp.h>
 #include <array>
+#include <atomic>
+#include <barrier>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <semaphore>
 #include <shared_mutex>
 #include <stdexcept>
 #include <thread>
@@ -373,6 +379,51 @@ NI void c_placement_freed(void) { /* use after free|fatal error+use after free|u
   for(int i=0;i<N;i++) s+=c[i].a+c[i].b;
   sink=s;
 }
+NI double work(void) { double x=1; for(int i=0;i<5000000;i++) x=x*0.5+i; return x; }
+NI void inc(double*a,int n){ for(int i=0;i<n;i++)a[i]+=1; }
+NI void dev(double*a,int n){
+#pragma omp target map(tofrom:a[0:n])
+  for(int i=0;i<n;i++) a[i]+=1;
+}
+NI void c_main_thread_race(void) { /* race */
+  std::vector<double> a(N,1); std::thread t([&]{ inc(a.data(),N); }); sink=work(); dev(a.data(),N); t.join(); sink=sum(a.data(),N);
+}
+NI void c_async_race(void) { /* race */
+  std::vector<double> a(N,1); auto f=std::async(std::launch::async,[&]{ dev(a.data(),N); return 3.0; }); sink=work(); inc(a.data(),N); sink=f.get();
+}
+NI void c_promise_ok(void) { /* ok */
+  std::vector<double> a(N,1); std::promise<int> p; auto f=p.get_future(); std::thread t([&]{ dev(a.data(),N); p.set_value(1); sink=work(); });
+  sink=f.get(); inc(a.data(),N); t.join();
+}
+NI void c_latch_ok(void) { /* ok */
+  std::vector<double> a(N,1); std::latch l(2); std::thread t([&]{ inc(a.data(),N/2); l.count_down(); sink=work(); }), u([&]{ inc(a.data()+N/2,N/2); l.count_down(); });
+  l.wait(); dev(a.data(),N); t.join(); u.join();
+}
+NI void c_latch_race(void) { /* race */
+  std::vector<double> a(N,1); std::latch l(2); std::thread t([&]{ l.count_down(); sink=work(); inc(a.data(),N/2); }), u([&]{ inc(a.data()+N/2,N/2); l.count_down(); });
+  l.wait(); dev(a.data(),N); t.join(); u.join();
+}
+NI void c_barrier_ok(void) { /* ok */
+  std::vector<double> a(N,1); std::barrier b(3); std::vector<std::thread> ts;
+  for(int k=0;k<3;k++) ts.emplace_back([&,k]{ for(int r=0;r<3;r++){ inc(a.data()+k*200,200); b.arrive_and_wait(); if(k==r) dev(a.data(),N); b.arrive_and_wait(); } });
+  for(auto&t:ts) t.join();
+}
+NI void c_atomic_wait_ok(void) { /* ok */
+  std::vector<double> a(N,1); std::atomic<int> f{0}; std::thread t([&]{ f.wait(0); dev(a.data(),N); f=2; f.notify_all(); });
+  inc(a.data(),N); sink=work(); f=1; f.notify_one(); f.wait(1); inc(a.data(),N); t.join();
+}
+NI void c_omp_and_thread_sem_ok(void) { /* ok */
+  std::vector<double> a(N,1); std::binary_semaphore s(0),u(0); std::thread t([&]{ s.acquire(); dev(a.data(),N); u.release(); });
+#pragma omp parallel num_threads(2)
+#pragma omp single
+  {
+#pragma omp task
+  { inc(a.data(),N); s.release(); }
+#pragma omp task
+  { u.acquire(); inc(a.data(),N); }
+  }
+  t.join(); sink=sum(a.data(),N);
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -417,6 +468,14 @@ static const struct {
     CASE(tasks_guard_ok),
     CASE(shared_mutex_ok),
     CASE(shared_mutex_race),
+    CASE(main_thread_race),
+    CASE(async_race),
+    CASE(promise_ok),
+    CASE(latch_ok),
+    CASE(latch_race),
+    CASE(barrier_ok),
+    CASE(atomic_wait_ok),
+    CASE(omp_and_thread_sem_ok),
 };
 
 int main(int count, char **arguments) {

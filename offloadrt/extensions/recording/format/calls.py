@@ -36,6 +36,7 @@ from offloadrt.extensions.recording.format.slots import (
     CALLS,
     DEFERRED,
     MAPPER_COMPONENT,
+    MUTEX_BEGIN,
     REALLOC,
     STOP,
     AlgorithmWords,
@@ -772,6 +773,8 @@ class Assembler:
             if kind == ORDERED or (kind != FLAG and self.exact):
                 turn = self._turns[lock] = self._turns.get(lock, -1) + 1
             self.add(thread, Step.ACQUIRE, lock, turn)
+            if kind == FLAG and row[2] & MUTEX_BEGIN:
+                self.initial.is_ordered(self.task_of(thread))
             thread.since = row[4]
             return
         thread.worked(row[4])

@@ -176,6 +176,7 @@ def tables_of(
         **row_columns("lock", ("kind",), locks),
     }
     tree = TaskTree(columns)
+    first = next(iter(tree.first_threads()), NONE)
     return Dictionaries(
         _meta(assembler, record, run, tree.widest(), death),
         tuple(calls.sites),
@@ -186,7 +187,7 @@ def tables_of(
         tuple(assembler.ranks.sites),
         assembler.ranks.communicators(),
         tuple(assembler.phases.names),
-        assembler.initial.beside(next(iter(tree.first_threads()), NONE)),
+        assembler.initial.beside(first, int(columns["task.count"][first])) if first != NONE else {},
     ), columns
 
 

@@ -454,8 +454,9 @@ class Dictionaries(msgspec.Struct, frozen=True):
     phases: tuple[str, ...] = ()
     """The names of ranges that the program names, with their domains."""
     beside: dict[int, tuple[int, int]] = {}
-    """By initial task of a thread that OpenMP did not make: how many records of the first thread were done when it
-    began, and how many had begun when it ended. The first thread is the first one that is not idle.
+    """By initial task of a thread that OpenMP did not make, and that flags do not order: how many records of the first
+    thread were done when it began, and how many had begun when it ended. The first thread is the first one that is not
+    idle.
     """
 
 
@@ -734,6 +735,36 @@ class TaskTree:
         """Return the row indices of a task's records."""
         first = int(self.columns["task.first"][task])
         return slice(first, first + int(self.columns["task.count"][task]))
+
+    def makers(self) -> dict[int, int]:
+        """Return by task the one that has made it, or has forked its team."""
+        step, subject = self.columns["record.step"], self.columns["record.subject"]
+        makers = {}
+        for task in range(len(self.columns["task.kind"])):
+            rows = self.rows(task)
+            for row in (np.flatnonzero(np.isin(step[rows], (Step.TASK, Step.FORK))) + rows.start).tolist():
+                what = int(subject[row])
+                made = [what] if step[row] == Step.TASK else self.members.get(what, ())
+                makers.update(dict.fromkeys(made, task))
+        return makers
+
+    def waiting(self) -> set[int]:
+        """Return the explicit tasks that wait for a flag or a turn at a lock, and those that have made such ones."""
+        columns = self.columns
+        waits = columns["record.step"] == Step.ACQUIRE
+        is_flag = (columns["lock.kind"] == FLAG)[columns["record.subject"][waits]]
+        waits[waits] = is_flag | (columns["record.detail"][waits] > 0)
+        if not waits.any():
+            return set()
+        makers, found = self.makers(), set[int]()
+        for task in range(len(columns["task.kind"])):
+            if waits[self.rows(task)].any():
+                above: int | None = task
+                while above is not None and above not in found:
+                    found.add(above)
+                    above = makers.get(above)
+        kinds = columns["task.kind"]
+        return {task for task in found if kinds[task] not in (TaskKind.INITIAL, TaskKind.IMPLICIT)}
 
     def _works(self, task: int) -> bool:
         steps = set(self.columns["record.step"][self.rows(task)].tolist())

@@ -100,6 +100,8 @@ SCRATCH: Final = 5
 """`a` of an ALLOC slot: an algorithm allocates memory for its own use."""
 LATE: Final = 6
 """`a` of an ALLOC slot: a small block was allocated before, and is written now that a directive is given it."""
+MUTEX_BEGIN: Final = 1 << 62
+"""The bit of the flag, in a MUTEX slot, by which a thread begins that the program has made itself."""
 MAPPER_COMPONENT: Final = 9
 DEFERRED: Final = (28, 31, 32)
 """The call numbers of asynchronous routines: they make a task, which does the copy or the memset."""

@@ -1,8 +1,9 @@
 """Threads while a program is recorded; and beside which records of the first one those ran that OpenMP did not make.
 
 Each of these has an initial task. In a recording for a check, pthread_create, pthread_join and locks are flags, which
-order such threads; but a program may do so by other means, too. So all that the first thread had done before such a
-thread began is taken to come before that thread, and what it did after that thread's last event may come after it.
+order such threads as they order OpenMP's. Of other threads it is not known who orders them: all that the first thread
+had done before such a thread began is taken to come before that thread, and what it did after that thread's last event
+may come after it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class InitialTasks:
     """By initial task: how many records each of the first initial tasks had done when it began."""
     _ended: dict[int, list[int]] = attrs.field(factory=dict)
     """By initial task: how many records each of the first initial tasks had at its last event."""
+    _ordered: set[int] = attrs.field(factory=set)
+    """The initial tasks that flags order."""
 
     def began(self, task: TaskRow, is_busy: Callable[[TaskRow], bool]) -> None:
         """Note a new initial task. `is_busy` tells whether the last record of a task is not done yet."""
@@ -34,20 +37,26 @@ class InitialTasks:
         if len(self._first) < _FIRST:
             self._first.append(task)
 
+    def is_ordered(self, task: TaskRow) -> None:
+        """Note that a flag tells behind what an initial task begins."""
+        self._ordered.add(task.index)
+
     def did_something(self, task: TaskRow) -> None:
         """Note an event of a task, if it is one of several initial tasks."""
         if len(self._began) > 1 and task.index in self._began:
             self._ended[task.index] = [each.count for each in self._first]
 
-    def beside(self, main: int) -> dict[int, tuple[int, int]]:
-        """Return, for each initial task but the first thread's, beside which of that thread's records it ran.
+    def beside(self, main: int, records: int) -> dict[int, tuple[int, int]]:
+        """Return, for each unordered initial task but the first thread's, beside which of that thread's records it ran.
 
-        main: the number of the first thread's initial task. The result is for `Dictionaries.beside`.
+        main: the number of the first thread's initial task; records: how many it has. The result is for
+        `Dictionaries.beside`.
         """
         place = next((place for place, each in enumerate(self._first) if each.index == main), None)
+        unordered = {task: counts for task, counts in self._began.items() if task not in self._ordered}
         if place is None:
-            return {}
-        after = {task: counts[place] for task, counts in self._began.items() if len(counts) > place}
+            return {task: (0, records) for task in unordered if task != main}
+        after = {task: counts[place] for task, counts in unordered.items() if len(counts) > place}
         return {
             task: (count, max(count, self._ended.get(task, self._began[task])[place])) for task, count in after.items()
         }

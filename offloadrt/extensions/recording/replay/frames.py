@@ -60,15 +60,12 @@ class TaskFrames:
             return
         ends = self.recording.dictionaries.ends
         tree = TaskTree(columns)
+        self._makers = tree.makers()
         for task in range(len(kinds)):
             rows = tree.rows(task)
-            for row in (np.flatnonzero(np.isin(step[rows], (Step.TASK, Step.FORK, Step.FREE))) + rows.start).tolist():
+            for row in (np.flatnonzero(step[rows] == Step.FREE) + rows.start).tolist():
                 what, end = int(subject[row]), int(detail[row])
-                if step[row] == Step.TASK:
-                    self._makers[what] = task
-                elif step[row] == Step.FORK:
-                    self._makers.update(dict.fromkeys(tree.members.get(what, ()), task))
-                elif is_mapped[what] and (end == NONE or ends[end].how == EndKind.SCOPE):
+                if is_mapped[what] and (end == NONE or ends[end].how == EndKind.SCOPE):
                     self._own.setdefault(task, []).append(what)
         self._own = {task: own for task, own in self._own.items() if self._is_inside(task, kinds)}
 

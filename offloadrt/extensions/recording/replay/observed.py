@@ -146,6 +146,11 @@ class ObservedReplay:
                 "all that orders the program's first thread and those that it makes itself (pthread_create, "
                 "std::thread): this is taken to be ordered as it ran, so that a race between them may be missed"
             )
+        elif meta.exact and len(TaskTree(self._recording.columns).roots()) > 1:
+            yield (
+                "what orders the threads that the program makes itself (pthread_create, std::thread) in code that "
+                "`offloadrt cc` did not compile, so that a race that is told between them may be none"
+            )
         if meta.orders_left_out:
             yield (
                 "all that orders threads: they use atomics and locks more often than is recorded (262,144 times a "

@@ -471,10 +471,11 @@ class ReplayedProgram:
         if self._observed is not None:
             self._observed.ends()
 
-    def has_roots(self, count: int) -> None:
-        """Note the number of initial tasks. If there are several, directives count as ordered as they are run."""
+    def has_roots(self, roots: Sequence[int]) -> None:
+        """Note the initial tasks. If it is unknown what orders them, directives count as ordered as they are run."""
         if self._observed is not None:
-            self._observed.in_run_order = count > 1
+            is_known = self.recording.meta.exact and self.recording.dictionaries.beside.keys().isdisjoint(roots)
+            self._observed.in_run_order = len(roots) > 1 and not is_known
 
     @property
     def offload(self) -> OpenMP:
@@ -788,7 +789,7 @@ async def replay(
     run.place_arrays()
     walk = TaskWalk(run, phases)
     roots = walk.roots()
-    run.has_roots(len(roots))
+    run.has_roots(roots)
 
     async def initial(t: HostThread) -> None:
         await walk.thread(t, roots[t.number])

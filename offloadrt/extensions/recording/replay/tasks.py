@@ -28,12 +28,13 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.extensions.recording.replay.frames import TaskFrame, TaskFrames
 from offloadrt.extensions.recording.replay.phases import ReplayedPhases
 from offloadrt.extensions.recording.replay.repeats import RepeatFinder
+from offloadrt.machine.host import Cores
 from offloadrt.models import openmp as omp
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp import Depend
 from offloadrt.models.openmp.tasks import HiddenHelpers, Task, TaskRegion
 from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded, TaskMade, Tell
-from offloadrt.sim import Lock, Signal, Simulation
+from offloadrt.sim import Actor, Lock, Signal, Simulation
 from offloadrt.study.running.statistics import StepSampler
 from offloadrt.trace import HostTime
 
@@ -42,10 +43,9 @@ _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
 
 @attrs.define
 class ThreadsBeside:
-    """The threads that the program made itself, as by pthread_create, and beside which records each of them ran.
+    """The threads beside the first one whose order is unknown, and beside which records of that each of them ran.
 
-    A record here is one of the program's first thread. Nothing else is known of the threads' order, so they are
-    unordered among one another.
+    A recording without its host's synchronization has such threads, and libraries make some.
     """
 
     main: int = NONE
@@ -201,10 +201,6 @@ class RunningTask:
     """Its child tasks that may begin; it still has those that threads at a barrier have begun."""
     running: dict[RunningTask, None] = attrs.field(factory=dict)
     """Its child tasks that have begun and not ended (an ordered set)."""
-    may_wait: bool = False
-    """Whether its thread may wait for a flag of another thread: other threads would run the tasks that it leaves."""
-    locks: int = 0
-    """The number of locks that it holds."""
     event: Flag | None = None
     """The event of its `detach` clause, if that is not fulfilled when it ends."""
 
@@ -216,6 +212,8 @@ class TeamTask(Task):
     maker: RunningTask
     group: TaskGroup | None
     on_helpers: bool
+    waits: bool = False
+    """Whether it, or a task that it makes, waits for what others release; then it has an actor of its own."""
     has_begun: bool = False
     event: Flag | None = None
     """What completes it, if it has ended before its event was fulfilled."""
@@ -223,12 +221,20 @@ class TeamTask(Task):
 
 @attrs.define(eq=False)
 class ReplayTeam:
-    """The team of a parallel region, of `size` threads: its barriers and its tasks."""
+    """The team of a parallel region, of `size` threads: its barriers and its tasks.
+
+    A thread that waits may run any task on top of what it has begun, unless that task might wait for just this. Such a
+    task gets an actor of its own, and while that waits, the thread goes on. So what had an order when it was recorded
+    never ends in a deadlock.
+    """
 
     sim: Simulation
     size: int
     helpers: HiddenHelpers
+    cores: Cores
     host_time: HostTime
+    _apart: dict[Actor, Signal] = attrs.field(factory=dict)
+    """By actor of a task: set when the thread that has begun the task may go on."""
     _ready: deque[TeamTask] = attrs.field(factory=deque)
     """Tasks that may begin, in order; it still has those that a waiting maker has begun."""
     _ready_count: int = 0
@@ -281,13 +287,34 @@ class ReplayTeam:
         while not done():
             task = self._next(below)
             if task is not None:
-                await _run_on_top(self._run(task))
+                await (self._run_apart(task) if task.waits else _run_on_top(self._run(task)))
                 continue
+            self.lets_go()
             if self._changed is None:
                 self._changed = Signal(self.sim, "tasks of a team")
             since = self.sim.now
             await self._changed.wait()
             self.host_time.add("threads", self.sim.now - since)
+
+    async def _run_apart(self, task: TeamTask) -> None:
+        """Run a task in an actor of its own, until it has ended or waits."""
+        here, goes_on, born = self.sim.current, Signal(self.sim, task.name), self.sim.now
+
+        async def run() -> None:
+            await stacked(self._run(task))
+            self.lets_go()
+            self.host_time.lived(self.sim.now - born)
+
+        actor = self.sim.spawn(run, name=here.name)
+        actor.data |= here.data
+        self.cores.inherit([actor], here)
+        self._apart[actor] = goes_on
+        await goes_on.wait()
+
+    def lets_go(self) -> None:
+        """Let the thread go on that has begun the running actor's task, if that has an actor of its own."""
+        if (goes_on := self._apart.pop(self.sim.current, None)) is not None:
+            goes_on.set()
 
     def _next(self, below: RunningTask | None) -> TeamTask | None:
         """Return the next task that a waiting thread may begin, and mark it as begun; None if there is none."""
@@ -314,10 +341,11 @@ class ReplayTeam:
         run: Callable[[], Awaitable[object]],
         depends: tuple[Depend, ...],
         on_helpers: bool,
+        waits: bool,
     ) -> TeamTask:
         """Make a task that runs `run`; it becomes ready when the tasks that it depends on are done."""
         tell, region, group = self.helpers.tell, maker.tasks, maker.group
-        task = TeamTask(name, run, Signal(self.sim, name), maker=maker, group=group, on_helpers=on_helpers)
+        task = TeamTask(name, run, Signal(self.sim, name), maker=maker, group=group, on_helpers=on_helpers, waits=waits)
         predecessors = region.predecessors(depends)
         if tell is not None:
             task.after = tuple([earlier.done for earlier in region.ordered_before(depends)])
@@ -438,10 +466,12 @@ class TaskWalk:
         self._exclusions = ["ordered" if kind == ORDERED else "flag" if kind == FLAG else "lock" for kind in kinds]
         self._uses_all_memory = bool(np.isin(self._columns["dependence.kind"], _ALL_MEMORY).any())
         self._tree = TaskTree(self._columns)
+        is_whole = phases is None or not phases.wanted
+        self._waiting = self._tree.waiting() if program.recording.meta.exact and is_whole else set()
         self._frames = TaskFrames(self._recording)
         self._phases = ReplayedPhases(self._offload.trace, self._recording.dictionaries.phases)
         self._beside = ThreadsBeside()
-        if phases is None or not phases.wanted:
+        if is_whole:
             self._beside = ThreadsBeside.of(self._sim, program.recording, self._tree)
         self._repeats: RepeatFinder | None = None
         if phases is not None and phases.wanted:
@@ -457,7 +487,7 @@ class TaskWalk:
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
-        await stacked(self._member(RunningTask(t, self._team(1), may_wait=True), task, awaits=False))
+        await stacked(self._member(RunningTask(t, self._team(1)), task, awaits=False))
         if task in self._beside.ended:
             self._tell(self._beside.ended[task])
 
@@ -480,7 +510,8 @@ class TaskWalk:
         await running.team.end(awaits)
 
     def _team(self, size: int) -> ReplayTeam:
-        return ReplayTeam(self._sim, size, self._program.helpers, self._host_time)
+        cores = self._offload.machine.cores
+        return ReplayTeam(self._sim, size, self._program.helpers, cores, self._host_time)
 
     def _records(self, task: int) -> Iterator[tuple[int, ...]]:
         """Yield the records of a task as tuples of Python ints; columns are converted in chunks."""
@@ -547,7 +578,7 @@ class TaskWalk:
 
     async def _synchronize(self, running: RunningTask, step: int, subject: int, detail: int) -> None:
         if step == Step.FORK:
-            await self._fork(subject)
+            await self._fork(running, subject)
         elif step == Step.BARRIER:
             with running.t.doing("barrier"):
                 await running.team.barrier()
@@ -567,21 +598,20 @@ class TaskWalk:
         else:
             if (tell := self._offload.tell) is not None:
                 tell(Signalled((self, subject)))
-            running.locks -= subject not in self._flags
             if subject in self._flags:
                 self._flags[subject].release(detail)
-            elif subject in self._turns:
-                self._turns[subject].give_up()
             else:
-                self._locks[subject].release()
                 self._locked[subject].release()
+                if subject in self._turns:
+                    self._turns[subject].give_up()
+                else:
+                    self._locks[subject].release()
 
     async def _acquire(self, running: RunningTask, lock: int, turn: int) -> None:
         flag = self._flags.get(lock)
         if flag is not None and turn == NONE:
             running.event = None if flag.releases else flag
-        elif lock not in self._turns and running.may_wait and not running.locks and self._repeats is None:
-            # A thread that holds a lock or runs a task might wait for what only follows it in this run.
+        elif self._recording.meta.exact and self._repeats is None:
             counted, team = flag or self._locked[lock], running.team
             await team.work_until(lambda: counted.has_come(turn, team.wake))
         since = self._sim.now
@@ -589,12 +619,11 @@ class TaskWalk:
             await self._turns[lock].take(turn)
         elif flag is None:
             await self._locks[lock].acquire()
-        running.locks += flag is None
         if (tell := self._offload.tell) is not None:
             tell(Awaited((self, lock)))
         self._host_time.add("threads", self._sim.now - since)
 
-    async def _fork(self, team_number: int) -> None:
+    async def _fork(self, running: RunningTask, team_number: int) -> None:
         """Run a parallel region; the encountering thread waits, because member 0 is an actor of its own."""
         members = self._tree.members.get(team_number, [])
         if not members:
@@ -602,23 +631,37 @@ class TaskWalk:
         team = self._team(len(members))
 
         async def member(t: ProgramThread) -> None:
-            await stacked(self._member(RunningTask(t, team, may_wait=True), members[t.number]))
+            await stacked(self._member(RunningTask(t, team), members[t.number]))
 
         since = self._sim.now
+        if self._waiting:
+            self._stand_in(running, joined := Signal(self._sim, "end of a nested region"))
         await self._offload.parallel(member, num_threads=len(members))
+        if self._waiting:
+            joined.set()
+            running.team.wake()
         self._host_time.add("threads", self._sim.now - since)
+
+    def _stand_in(self, running: RunningTask, joined: Signal) -> None:
+        """Have tasks begin for which the nested region may wait, as another thread had begun them."""
+
+        async def begins() -> None:
+            await stacked(running.team.work_until(lambda: joined.is_set))
+
+        running.team.lets_go()
+        self._sim.spawn(begins, name=self._sim.current.name).data |= self._sim.current.data
 
     # tasks
 
     async def _make(self, running: RunningTask, task: int, dependences: int) -> None:
-        kind = int(self._columns["task.kind"][task])
+        kind, waits = int(self._columns["task.kind"][task]), task in self._waiting
         depends = self._depends(dependences)
         if kind == TaskKind.UNDEFERRED:
             if depends:
                 await self._wait(running, dependences)
             await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
             return
-        program, on_helpers = self._offload, kind == TaskKind.TARGET
+        program, on_helpers = self._offload, kind == TaskKind.TARGET and not waits
         if on_helpers:
             await program.devices[0].work(program.costs.task)
 
@@ -635,7 +678,7 @@ class TaskWalk:
             del running.running[this]
             made.event = this.event
 
-        made = running.team.submit(running, f"task {task}", run, depends, on_helpers)
+        made = running.team.submit(running, f"task {task}", run, depends, on_helpers, waits)
         if kind == TaskKind.TASKWAIT:  # the thread waits in LLVM 22; OpenMP does not order it, so no observer is told
             await running.team.work_until(lambda: made.done.is_set, running)
 

@@ -1,4 +1,4 @@
-// By what host code orders its threads beside OpenMP: atomic variables, and the locks, condition variables, barriers and semaphores of POSIX and C++.
+// By what host code orders its threads beside OpenMP: atomic variables, the locks, condition variables, barriers and semaphores of POSIX and C++, and messages.
 // The recorder is told what each lets others know, before it, and what its thread comes to know, behind it.
 #include "plugin.h"
 #include "../slots.h"
@@ -16,7 +16,9 @@ namespace offload {
 static void report(Instruction *before, Value *pointer, unsigned what) {
   IRBuilder<> builder(before);
   auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt32Ty()}, false);
-  Value *address = pointer ? builder.CreatePtrToInt(pointer, builder.getInt64Ty()) : builder.getInt64(0);
+  Value *address = builder.getInt64(0);
+  if (pointer)
+    address = pointer->getType()->isPointerTy() ? builder.CreatePtrToInt(pointer, builder.getInt64Ty()) : builder.CreateZExtOrTrunc(pointer, builder.getInt64Ty());
   builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), before->getModule()->getNamedGlobal(Flag)), {address, builder.getInt32(what)});
 }
 
@@ -96,15 +98,18 @@ static std::optional<Order> orderOf(const Instruction &instruction) {
     .Cases("sem_wait", "sem_trywait", "sem_timedwait", "sem_clockwait", "__cxa_guard_acquire", Order{0, FLAG_ACQUIRES})
     .Cases("sem_post", "__cxa_guard_release", Order{0, FLAG_RELEASES})
     .Case("pthread_barrier_wait", Order{0, FLAG_RELEASES | FLAG_ACQUIRES})
+    .Cases("write", "writev", "send", "sendto", "sendmsg", "eventfd_write", Order{0, FLAG_RELEASES | FLAG_FILE})
+    .Cases("read", "readv", "recv", "recvfrom", "recvmsg", "eventfd_read", Order{0, FLAG_ACQUIRES | FLAG_FILE})
     .Default(std::nullopt);
-  return known && call->arg_size() > known->place && call->getArgOperand(known->place)->getType()->isPointerTy() ? known : std::nullopt;
+  bool isKnown = known && call->arg_size() > known->place;
+  return isKnown && call->getArgOperand(known->place)->getType()->isPointerTy() == !(known->what & FLAG_FILE) ? known : std::nullopt;
 }
 
 bool ordersThreads(const Instruction &instruction) { return instruction.isAtomic() || orderOf(instruction); }
 
 static void reportCall(CallBase &call, Order order) {
   Value *pointer = call.getArgOperand(order.place);
-  bool locks = !(order.what & FLAG_RELEASES) && !call.getCalledFunction()->getName().starts_with("__cxa");
+  bool locks = !(order.what & (FLAG_RELEASES | FLAG_FILE)) && !call.getCalledFunction()->getName().starts_with("__cxa");
   if (call.getCalledFunction()->getName().starts_with("_ZNSt18condition_variable")) { // a std::unique_lock begins with the address of its mutex
     IRBuilder<> builder(&call);
     pointer = builder.CreateLoad(builder.getPtrTy(), pointer);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { FLAGS = 4096, SEEN = 8, MOST = 1 << 18 /* slots of a thread: a program may count by atomics all day */ };
 
@@ -98,11 +99,25 @@ static void shared(uint64_t lock, bool is_end) {
   acquire(lock + 1);
 }
 
+/* Messages between threads are one flag: which end belongs to which is not looked for. A file of data or a terminal carries none. */
+static void message(int file, bool is_sent) {
+  enum { MESSAGES = 2048 /* where no variable lies, and behind `flag_of_iteration` */ };
+  struct stat is;
+  if (fstat(file, &is) || S_ISREG(is.st_mode) || S_ISCHR(is.st_mode) || S_ISDIR(is.st_mode))
+    return;
+  if (is_sent)
+    released(MESSAGES);
+  else
+    acquire(MESSAGES);
+}
+
 /* Called by instrumented code around an atomic access or what a mutex is locked by, or with no address at a fence. */
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what) {
   if (!tracks_bytes() || !recording())
     return;
-  if (!address)
+  if (what & FLAG_FILE)
+    message((int)address, what & FLAG_RELEASES);
+  else if (!address)
     flush();
   else if (what & FLAG_MUTEX)
     put_posix_mutex(address, what & FLAG_RELEASES);

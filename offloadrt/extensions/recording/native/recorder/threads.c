@@ -53,7 +53,7 @@ static void make_known(void) {
 }
 
 /* Flags by which threads are ordered, as if these were variables: no variable of the program has these addresses. */
-static uint64_t flag_of_begin(const made_t *made) { return (uint64_t)made | 1; }
+static uint64_t flag_of_begin(const made_t *made) { return (uint64_t)made | MUTEX_BEGIN; }
 static uint64_t flag_of_end(pthread_t thread) { return (uint64_t)thread | 1; }
 
 static void ended(void *unused) {
