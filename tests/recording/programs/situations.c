@@ -2514,6 +2514,75 @@ NI void c_pt_region_race(void) { /* race */
   }
   pthread_join(t,0); sink=sum(a,N); free(a);
 }
+NI void c_mutexinout_locks_ok(void) { /* ok */
+  double *a=mk(N,1), *b=mk(N,1); omp_lock_t l; omp_init_lock(&l);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<6;k++){
+#pragma omp task depend(mutexinoutset:a[0]) shared(a,b,l)
+    { dev(a,N); omp_set_lock(&l); inc(b,N); omp_unset_lock(&l); }
+#pragma omp task shared(b,l)
+    { omp_set_lock(&l); dev(b,N); omp_unset_lock(&l); }
+#pragma omp target map(tofrom:a[0:N]) nowait depend(mutexinoutset:a[0])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N)+sum(b,N); free(a); free(b); omp_destroy_lock(&l);
+}
+NI void c_mutexinout_apart_race(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  for(int k=0;k<3;k++){
+#pragma omp task depend(mutexinoutset:a[k]) shared(a)
+    inc(a,N);
+#pragma omp target map(tofrom:a[0:N]) nowait depend(mutexinoutset:a[k])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=sum(a,N); free(a);
+}
+NI void c_k_doacross_ok(void) { /* ok */
+  double a[64]; for(int i=0;i<64;i++) a[i]=1;
+#pragma omp target map(tofrom:a)
+#pragma omp parallel for ordered(1) num_threads(8) schedule(static,1)
+  for(int k=1;k<60;k++){
+#pragma omp ordered depend(sink:k-1)
+    a[k]=a[k-1]+1;
+#pragma omp ordered depend(source)
+  }
+  if(a[59]!=60) abort();
+}
+NI void c_k_doacross_race(void) { /* race */
+  double a[64]; for(int i=0;i<64;i++) a[i]=1;
+#pragma omp target map(tofrom:a)
+#pragma omp parallel for ordered(1) num_threads(8) schedule(static,1)
+  for(int k=2;k<60;k++){
+#pragma omp ordered depend(sink:k-2)
+    a[k]=a[k-1]+1;
+#pragma omp ordered depend(source)
+  }
+  sink=a[3];
+}
+NI void c_k_doacross_2d_ok(void) { /* ok */
+  static double m[20][20]; for(int i=0;i<20;i++) for(int j=0;j<20;j++) m[i][j]=1;
+#pragma omp target map(tofrom:m)
+#pragma omp parallel num_threads(4)
+  {
+#pragma omp for ordered(2) schedule(dynamic) nowait
+  for(int i=1;i<20;i++) for(int j=1;j<20;j++){
+#pragma omp ordered depend(sink:i-1,j) depend(sink:i,j-1)
+    m[i][j]=m[i-1][j]+m[i][j-1];
+#pragma omp ordered depend(source)
+  }
+#pragma omp barrier
+#pragma omp for ordered(1) schedule(dynamic,2)
+  for(int i=18;i>=0;i-=3){
+#pragma omp ordered depend(sink:i+3)
+    m[i][0]=m[i+1][0]+i;
+#pragma omp ordered depend(source)
+  }
+  }
+  if(m[3][3]!=20) abort();
+}
 
 #define CASE(name) {#name, c_##name}
 static const struct {
@@ -2743,6 +2812,11 @@ static const struct {
     CASE(pt_pipe_ok),
     CASE(pt_region_cond_ok),
     CASE(pt_region_race),
+    CASE(mutexinout_locks_ok),
+    CASE(mutexinout_apart_race),
+    CASE(k_doacross_ok),
+    CASE(k_doacross_race),
+    CASE(k_doacross_2d_ok),
 };
 
 int main(int count, char **arguments) {

@@ -12,6 +12,7 @@ import msgspec
 
 from offloadrt.extensions.recording.format.blocks import HostBlock, MemoryEvents
 from offloadrt.extensions.recording.format.launches import PAGE, LaunchTables, Run
+from offloadrt.extensions.recording.format.locks import RecordedLocks
 from offloadrt.extensions.recording.format.phases import RecordedPhases
 from offloadrt.extensions.recording.format.ranks import RankCalls
 from offloadrt.extensions.recording.format.recording import (
@@ -51,7 +52,7 @@ from offloadrt.extensions.recording.format.slots import (
     signed,
     user_of_helper,
 )
-from offloadrt.extensions.recording.format.threads import HeldMutexes, InitialTasks, RunningThread
+from offloadrt.extensions.recording.format.threads import InitialTasks, RunningThread
 from offloadrt.runtime.mapping.map_types import ATTACH, FIRST_MEMBER, LITERAL, MEMBER_OF, NON_CONTIG, PTR_AND_OBJ
 
 _KERNELS: Final = (7, 8)
@@ -484,9 +485,9 @@ class RuntimeCalls:
         )
 
 
-_BARRIERS: Final = (1, 2, 3, 8)
-"""OMPT's numbers of the sync regions that are barriers of a team; 9 is the barrier that ends a parallel region."""
 _REGION_END, _TASKWAIT, _TASKGROUP = 9, 5, 6
+_SYNCHRONIZES: Final = dict.fromkeys((1, 2, 3, 8), Step.BARRIER) | {5: Step.TASKWAIT, 6: Step.GROUP_BEGIN}
+"""By OMPT's number of a sync region, its record; `_REGION_END`, the barrier that ends a parallel region, has none."""
 _BEGIN, _END = 1, 2
 _ACQUIRED, _RELEASED = 2, 3
 _ATOMIC, _POSIX = 6, 9
@@ -505,18 +506,16 @@ class Assembler:
     tasks: list[TaskRow] = attrs.field(factory=list)
     teams: dict[int, int] = attrs.field(factory=dict)
     """By parallel region: the number of its team."""
-    locks: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    locks: RecordedLocks = attrs.field(factory=RecordedLocks)
     dependences: ListTable = attrs.field(factory=lambda: ListTable("dependences", "dependence", ("address", "kind")))
     _threads: dict[int, RunningThread] = attrs.field(factory=dict)
     _by_identifier: dict[int, TaskRow] = attrs.field(factory=dict)
     _made: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
     """By task identifier: the record that makes the task, as (task, place)."""
     _depends: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
-    _turns: dict[int, int] = attrs.field(factory=dict)
     _detached: dict[int, tuple[TaskRow, int]] = attrs.field(factory=dict)
     """By identifier of a task whose event is not fulfilled yet: the record at its end, as (task, place)."""
     _fulfilled: set[int] = attrs.field(factory=set)
-    _mutexes: HeldMutexes = attrs.field(factory=HeldMutexes)
     initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
@@ -688,16 +687,12 @@ class Assembler:
         thread.task = thread.below.pop() if thread.below else None
 
     def _sync(self, thread: RunningThread, phase: int, kind: int, cpu: int) -> None:
-        if kind not in (*_BARRIERS, _REGION_END, _TASKWAIT, _TASKGROUP):
+        if kind != _REGION_END and kind not in _SYNCHRONIZES:
             return
         if phase == _BEGIN:
             thread.worked(cpu)
-            if kind in _BARRIERS:
-                self.add(thread, Step.BARRIER, 0)
-            elif kind == _TASKWAIT:
-                self.add(thread, Step.TASKWAIT, 0)
-            elif kind == _TASKGROUP:
-                self.add(thread, Step.GROUP_BEGIN, 0)
+            if (step := _SYNCHRONIZES.get(kind)) is not None:
+                self.add(thread, step, 0)
             self.task_of(thread).waiting = kind != _TASKGROUP
             return
         thread.since = cpu
@@ -737,14 +732,16 @@ class Assembler:
         thread.worked(row[4])
         status, ended = a_of(row), self._by_identifier.get(row[2])
         if status in _FULFILLED:
-            self.add(thread, Step.RELEASE, self._lock(-row[2], FLAG))
+            self.add(thread, Step.RELEASE, self.locks.number(-row[2], FLAG))
             self._fulfilled.add(row[2])
             self._detached.pop(row[2], None)
             return
         completed = status in (1, 3)
         follower = self._by_identifier.get(row[3])
+        for lock in self.locks.ends(row[2]) if completed or status == _DETACHED else ():
+            self.add(thread, Step.RELEASE, lock)
         if ended is thread.task and ended is not None and (status == _DETACHED or row[2] in self._fulfilled):
-            place = self.add(thread, Step.ACQUIRE, self._lock(-row[2], FLAG))
+            place = self.add(thread, Step.ACQUIRE, self.locks.number(-row[2], FLAG))
             if status == _DETACHED:
                 self._detached[row[2]] = ended, place
         if completed and ended is not None and ended.call:
@@ -756,6 +753,9 @@ class Assembler:
                 follower.thread, follower.since = thread.number, follower.since or self.memory.early_count
             thread.task = follower
         thread.take_work()
+        if self.exact and follower is not None and follower.kind in (TaskKind.EXPLICIT, TaskKind.TARGET):
+            for lock, turn in self.locks.begins(row[3], self._depends.get(row[3], [])):
+                self.add(thread, Step.ACQUIRE, lock, turn)
 
     # locks
 
@@ -765,26 +765,23 @@ class Assembler:
             return
         thread.orders = thread.orders or not thread.below
         if phase == _ACQUIRED:
-            lock, turn = self._lock(row[2], kind), row[5] if kind == FLAG else NONE
+            lock, turn = self.locks.number(row[2], kind), row[5] if kind == FLAG else NONE
             if kind == _POSIX:
                 thread.worked(row[4])
-                if not self._mutexes.take(lock, thread.number):
+                if not self.locks.mutexes.take(lock, thread.number):
                     return
             if kind == ORDERED or (kind != FLAG and self.exact):
-                turn = self._turns[lock] = self._turns.get(lock, -1) + 1
+                turn = self.locks.next_turn(lock)
             self.add(thread, Step.ACQUIRE, lock, turn)
             if kind == FLAG and row[2] & MUTEX_BEGIN:
                 self.initial.is_ordered(self.task_of(thread))
             thread.since = row[4]
             return
         thread.worked(row[4])
-        if kind == _POSIX and not self._mutexes.give_back(self._lock(row[2], kind), thread.number):
+        if kind == _POSIX and not self.locks.mutexes.give_back(self.locks.number(row[2], kind), thread.number):
             return
         if phase == _RELEASED:
-            self.add(thread, Step.RELEASE, self._lock(row[2], kind), row[5] if kind == FLAG else NONE)
-
-    def _lock(self, identifier: int, kind: int) -> int:
-        return self.locks.setdefault((identifier, kind if kind in (ORDERED, FLAG) else 0), len(self.locks))
+            self.add(thread, Step.RELEASE, self.locks.number(row[2], kind), row[5] if kind == FLAG else NONE)
 
     # the end
 

@@ -164,7 +164,7 @@ def tables_of(
     touches, lists = memory.columns(places)
     columns["record.touches"] = lists[columns["record.touches"]]
     _place_allocations(assembler, columns, numbers)
-    locks = [(kind,) for _, kind in assembler.locks]
+    locks = [(kind,) for _, kind in assembler.locks.numbers]
     columns |= {
         **touches,
         **_unmerged(calls.items, numbers),

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.recording.format.recording import NONE, TaskRow
+from offloadrt.extensions.recording.format.recording import TaskRow
 
 _FIRST: Final = 4
 """How many initial tasks are considered for the program's first one: libraries may have made some before it."""
@@ -89,33 +89,3 @@ class RunningThread:
     def take_work(self) -> int:
         work, self.work = self.work, 0
         return work
-
-
-@attrs.define(eq=False)
-class HeldMutexes:
-    """The mutexes of POSIX and C that threads hold, each with its thread and how often that thread has locked it.
-
-    Code that the compiler plugin did not see may lock or unlock one. What is recorded is balanced nevertheless.
-    """
-
-    _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-
-    def take(self, mutex: int, thread: int) -> bool:
-        """Note that a thread locks a mutex; tell whether the lock is a new one, with no other holder.
-
-        It is not new if the thread holds the mutex already.
-        """
-        holder, times = self._held.get(mutex, (thread, 0))
-        if holder == thread:
-            self._held[mutex] = thread, times + 1
-        return holder == thread and not times
-
-    def give_back(self, mutex: int, thread: int) -> bool:
-        """Note that a thread unlocks a mutex; tell whether the thread held the mutex and no longer does."""
-        holder, times = self._held.get(mutex, (NONE, 0))
-        if holder != thread:
-            return False
-        self._held[mutex] = thread, times - 1
-        if times == 1:
-            del self._held[mutex]
-        return times == 1

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import attrs
 import numpy as np
 
+from offloadrt.extensions.recording.format.locks import IN_TURN
 from offloadrt.extensions.recording.format.recording import (
     FLAG,
     NONE,
@@ -298,18 +299,18 @@ class ReplayTeam:
 
     async def _run_apart(self, task: TeamTask) -> None:
         """Run a task in an actor of its own, until it has ended or waits."""
-        here, goes_on, born = self.sim.current, Signal(self.sim, task.name), self.sim.now
-
-        async def run() -> None:
-            await stacked(self._run(task))
-            self.lets_go()
-            self.host_time.lived(self.sim.now - born)
-
-        actor = self.sim.spawn(run, name=here.name)
+        here, goes_on = self.sim.current, Signal(self.sim, task.name)
+        actor = self.sim.spawn(self._run_alone, task, name=here.name)
         actor.data |= here.data
         self.cores.inherit([actor], here)
         self._apart[actor] = goes_on
         await goes_on.wait()
+
+    async def _run_alone(self, task: TeamTask) -> None:
+        born = self.sim.now
+        await stacked(self._run(task))
+        self.lets_go()
+        self.host_time.lived(self.sim.now - born)
 
     def lets_go(self) -> None:
         """Let the thread go on that has begun the running actor's task, if that has an actor of its own."""
@@ -396,7 +397,9 @@ class ReplayTeam:
         self.wake()
 
     def _start(self, task: TeamTask) -> None:
-        if task.on_helpers:
+        if task.on_helpers and task.waits:
+            self.sim.spawn(self._run_alone, task, name=task.name).data |= self.sim.current.data
+        elif task.on_helpers:
             self.helpers.submit(TaskRegion(), task.name, lambda: self._run(task), (), observed=False)
         else:
             self._ready.append(task)
@@ -661,7 +664,7 @@ class TaskWalk:
                 await self._wait(running, dependences)
             await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
             return
-        program, on_helpers = self._offload, kind == TaskKind.TARGET and not waits
+        program, on_helpers = self._offload, kind == TaskKind.TARGET
         if on_helpers:
             await program.devices[0].work(program.costs.task)
 
@@ -727,6 +730,8 @@ class TaskWalk:
                 return (omp.depend(inout="omp_all_memory"),)
             if kind == _READS:
                 depends.append(omp.depend(in_=address))
+            elif kind == IN_TURN:  # its tasks exclude one another by a lock
+                depends.append(omp.depend(mutexinoutset=address))
             else:
                 depends.append(omp.depend(inoutset=address) if kind == _TOGETHER else omp.depend(inout=address))
         if depends and self._uses_all_memory:

@@ -26,6 +26,11 @@ typedef struct {
   uint64_t next, trips, chunk;
   int64_t lower, stride;
   bool shrinks; /* guided */
+  /* of `ordered` with dependences: lower and upper bound and step of each dimension, and which iterations are done */
+  int64_t *bounds;
+  int32_t dimensions;
+  uint32_t left_by;
+  uint8_t *posted;
 } loop_t;
 
 typedef struct team {
@@ -54,6 +59,7 @@ struct fiber {
   uint32_t thread;
   uint32_t level;      /* parallel regions around; inner ones have one thread */
   uint64_t loop;       /* of the thread in its region, from 1 */
+  uint64_t crossed;    /* the one with `ordered` with dependences */
   uint32_t strand;     /* conflicts.c */
 };
 

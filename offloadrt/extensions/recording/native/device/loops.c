@@ -1,5 +1,7 @@
 /* How the iterations of loops are divided among teams and threads. */
 #include "grid.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* kmp_sched_t of libomp, without the modifier bits */
 enum {
@@ -140,3 +142,64 @@ DISPATCH(8, int64_t)
 DISPATCH(8u, uint64_t)
 
 DEVICE void __kmpc_dispatch_deinit(void *location, int32_t thread) { (void)location, (void)thread; }
+
+/* ---- `ordered` with dependences: an iteration waits for others, in order of the loop ---- */
+DEVICE void __kmpc_doacross_init(void *location, int32_t thread, int32_t count, const int64_t *bounds) {
+  (void)location, (void)thread;
+  fiber_t *self = this_grid()->current;
+  loop_t *loop = &self->team->loops[++self->loop % LOOPS];
+  self->crossed = self->loop;
+  if (loop->number == self->loop)
+    return;
+  size_t bytes = (size_t)count * 3 * sizeof *bounds, iterations = 1;
+  *loop = (loop_t){.number = self->loop, .dimensions = count, .bounds = malloc(bytes)};
+  memcpy(loop->bounds, bounds, bytes);
+  for (int32_t i = 0; i < count; i++)
+    iterations *= trips_of(bounds[3 * i], bounds[3 * i + 1], bounds[3 * i + 2]);
+  loop->posted = calloc(iterations + 1, 1);
+}
+
+static loop_t *crossed_loop(void) {
+  const fiber_t *self = this_grid()->current;
+  return &self->team->loops[self->crossed % LOOPS];
+}
+
+/* NULL: the loop has no such iteration. */
+static uint8_t *posted_of(const int64_t *iteration) {
+  const loop_t *loop = crossed_loop();
+  uint64_t at = 0;
+  for (int32_t i = 0; i < loop->dimensions; i++) {
+    const int64_t *of = &loop->bounds[3 * i];
+    if (of[2] > 0 ? iteration[i] < of[0] || iteration[i] > of[1] : iteration[i] > of[0] || iteration[i] < of[1])
+      return NULL;
+    at = at * trips_of(of[0], of[1], of[2]) + trips_of(of[0], iteration[i], of[2]) - 1;
+  }
+  return &loop->posted[at];
+}
+
+DEVICE void __kmpc_doacross_post(void *location, int32_t thread, const int64_t *iteration) {
+  (void)location, (void)thread;
+  uint8_t *posted = posted_of(iteration);
+  synchronize_team(posted, false, true);
+  *posted = 1;
+}
+
+DEVICE void __kmpc_doacross_wait(void *location, int32_t thread, const int64_t *iteration) {
+  (void)location, (void)thread;
+  const uint8_t *posted = posted_of(iteration);
+  if (!posted)
+    return;
+  while (!*(volatile const uint8_t *)posted)
+    give_turn();
+  synchronize_team((void *)(uintptr_t)posted, true, false);
+}
+
+DEVICE void __kmpc_doacross_fini(void *location, int32_t thread) {
+  (void)location, (void)thread;
+  loop_t *loop = crossed_loop();
+  if (++loop->left_by < (this_grid()->current->level == 1 ? this_team()->threads : 1))
+    return;
+  free(loop->bounds);
+  free(loop->posted);
+  loop->bounds = NULL, loop->posted = NULL;
+}

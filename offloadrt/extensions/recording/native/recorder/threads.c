@@ -26,6 +26,13 @@ void note_module(const void *address) {
     modules[module_count++] = module;
 }
 
+static bool is_compiled(const void *module) {
+  for (size_t i = 0; i < module_count; i++)
+    if (modules[i] == module)
+      return true;
+  return false;
+}
+
 /* Whether it is the program that makes a thread, and no library, as OpenMP's runtime for its teams. For std::thread, the library is given
  * an object whose class lies where the program was compiled. */
 static bool is_of_program(body_t *body, void *const *argument) {
@@ -35,10 +42,7 @@ static bool is_of_program(body_t *body, void *const *argument) {
   const void *module = found.dli_fbase;
   if (found.dli_fname && strstr(found.dli_fname, "libstdc++") && argument)
     module = module_of(*argument);
-  for (size_t i = 0; i < module_count; i++)
-    if (modules[i] == module)
-      return true;
-  return false;
+  return is_compiled(module);
 }
 
 /* OpenMP tells of a thread, and so of what it touches, when that first asks for something. */
@@ -108,7 +112,7 @@ EXPORT int pthread_join(pthread_t thread, void **result) {
   return error;
 }
 
-/* Whoever comes behind it knows what the thread has done that was the first. */
+/* Whoever comes behind it knows what the thread has done that was the first. What libraries do once is their own affair. */
 typedef struct {
   void (*body)(void);
   uint64_t flag;
@@ -124,7 +128,14 @@ static void first(void) {
 EXPORT int pthread_once(pthread_once_t *, void (*)(void));
 EXPORT int pthread_once(pthread_once_t *control, void (*body)(void)) {
   REAL(pthread_once);
+  static __thread const void *asked; /* the place that called last, and whether it is the program's */
+  static __thread bool is_program;
+  const void *caller = __builtin_return_address(0);
   if (this_thread()->inside || !tracks_bytes() || !recording())
+    return real(control, body);
+  if (caller != asked)
+    asked = caller, is_program = is_compiled(module_of(caller));
+  if (!is_program)
     return real(control, body);
   once_t outer = once;
   once = (once_t){body, (uint64_t)control};

@@ -1,0 +1,90 @@
+"""The locks of a recorded program: their numbers, and in which order they were taken.
+
+A lock is one of OpenMP's or POSIX', a critical section, an ordered region, an atomic variable, or an object in a
+`mutexinoutset`, which a task holds while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from offloadrt.extensions.recording.format.recording import FLAG, NONE, ORDERED
+
+IN_TURN: Final = 36
+"""The kind of a dependence `mutexinoutset` in a recording for a check, where its tasks hold a lock in recorded turns.
+
+It is none of OMPT's numbers.
+"""
+_MUTEXINOUTSET: Final = 4
+"""OMPT's number of the dependence."""
+
+
+@attrs.define(eq=False)
+class HeldMutexes:
+    """The mutexes of POSIX and C that threads hold, each with its thread and how often that thread has locked it.
+
+    Code that the compiler plugin did not see may lock or unlock one. What is recorded is balanced nevertheless.
+    """
+
+    _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+
+    def take(self, mutex: int, thread: int) -> bool:
+        """Note that a thread locks a mutex; tell whether the lock is a new one, with no other holder.
+
+        It is not new if the thread holds the mutex already.
+        """
+        holder, times = self._held.get(mutex, (thread, 0))
+        if holder == thread:
+            self._held[mutex] = thread, times + 1
+        return holder == thread and not times
+
+    def give_back(self, mutex: int, thread: int) -> bool:
+        """Note that a thread unlocks a mutex; tell whether the thread held the mutex and no longer does."""
+        holder, times = self._held.get(mutex, (NONE, 0))
+        if holder != thread:
+            return False
+        self._held[mutex] = thread, times - 1
+        if times == 1:
+            del self._held[mutex]
+        return times == 1
+
+
+@attrs.define(eq=False)
+class RecordedLocks:
+    """The locks of a process, tracked while its events are read."""
+
+    numbers: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    """By identifier and kind: the number in the recording."""
+    mutexes: HeldMutexes = attrs.field(factory=HeldMutexes)
+    _turns: dict[int, int] = attrs.field(factory=dict)
+    _excluded: dict[int, list[int]] = attrs.field(factory=dict)
+    """By identifier of a task that has begun and not ended: the locks that it holds by its dependences."""
+
+    def number(self, identifier: int, kind: int) -> int:
+        key = identifier, kind if kind in (ORDERED, FLAG) else 0
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def next_turn(self, lock: int) -> int:
+        """Return how often a lock was taken before now, when it is taken again."""
+        turn = self._turns[lock] = self._turns.get(lock, NONE) + 1
+        return turn
+
+    def begins(self, task: int, depends: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield (lock, turn) of the objects that a task has in a `mutexinoutset`, unless it has begun before.
+
+        In `depends`, the kind of these dependences becomes IN_TURN.
+        """
+        if task in self._excluded:
+            return
+        objects = {address for address, kind in depends if kind == _MUTEXINOUTSET}
+        depends[:] = [(address, IN_TURN if kind == _MUTEXINOUTSET else kind) for address, kind in depends]
+        locks = self._excluded[task] = sorted(self.number(-address, 0) for address in objects)
+        for lock in locks:
+            yield lock, self.next_turn(lock)
+
+    def ends(self, task: int) -> Iterable[int]:
+        """Return the locks that a task no longer holds by its dependences."""
+        return self._excluded.pop(task, ())
