@@ -1695,7 +1695,7 @@ NI void held_at(int n) {
   for(int i=0;i<h.n;i++) h.v[i]+=1;
   sink=sum(h.v,n); free(h.v);
 }
-NI void c_mapper_held_again(void) { /* missing unmap by the runtime|fatal error by the runtime */ held_at(100); held_at(50); held_at(200); }
+NI void c_mapper_held_again(void) { /* missing unmap by the runtime|fatal error by the runtime|fatal error */ held_at(100); held_at(50); held_at(200); }
 NI void c_mapper_two(void) { /* missing unmap by the runtime|fatal error by the runtime */ tri_ten(); held_at(60); tri_five(); held_at(30); }
 NI void c_mapper_data(void) { /* missing unmap by the runtime */
   held h={80,mk(80,1)};
