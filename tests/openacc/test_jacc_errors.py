@@ -46,12 +46,12 @@ WRONG: list[tuple[type[Exception], str, Body]] = [
     (ValueError, "Jacc: queues is 0", lambda t, j, a: acc.Jacc(t, queues=0)),
     (ValueError, "wait: async value -5 is none", lambda t, j, a: t.wait(-5)),
     (ValueError, "wait: async value 'q' is none", lambda t, j, a: t.wait("q")),
-    (ValueError, "async value 1.5 is none", lambda t, j, a: t.parallel(increment, a, async_=1.5)),
-    (ValueError, "async value 'q' is none", lambda t, j, a: t.update(acc.host(a), async_="q")),
-    (ValueError, "async value 'q' is none", lambda t, j, a: t.update(acc.host(a), wait="q")),
-    (ValueError, "async value True is none", lambda t, j, a: t.enter_data(acc.create(a), async_=True)),
+    (TypeError, "parallel: async_ cannot be 1.5", lambda t, j, a: t.parallel(increment, a, async_=1.5)),
+    (TypeError, "update: async_ cannot be 'q'", lambda t, j, a: t.update(acc.host(a), async_="q")),
+    (TypeError, "update: wait cannot be 'q'", lambda t, j, a: t.update(acc.host(a), wait="q")),
+    (TypeError, "enter_data: async_ cannot be True", lambda t, j, a: t.enter_data(acc.create(a), async_=True)),
     (ValueError, "vector_length is 0", lambda t, j, a: t.parallel(increment, a, vector_length=0)),
-    (ValueError, "num_gangs is 2.5", lambda t, j, a: t.parallel(increment, a, num_gangs=2.5)),
+    (TypeError, "num_gangs cannot be 2.5", lambda t, j, a: t.parallel(increment, a, num_gangs=2.5)),
     (ValueError, "iterations is -1", lambda t, j, a: t.parallel(increment, a, iterations=-1)),
 ]
 

@@ -34,6 +34,7 @@ from offloadrt.extensions.mpi.network import Network
 from offloadrt.extensions.mpi.requests import Endpoint, MpiRequest, PersistentRequest, Status
 from offloadrt.extensions.mpi.transport import Transport
 from offloadrt.kernels.integers import is_integer
+from offloadrt.models.host.arguments import checked, checks_arguments
 from offloadrt.models.host.process import Process
 
 ONE_SIDED = (
@@ -61,6 +62,7 @@ def _collective(
     collective out on a `Channel`.
     """
     call, begun = f"MPI_{name}", f"MPI_I{name.lower()}"
+    body = checked(body, call)
 
     async def blocking(self: Comm, /, *args: P.args, **kwargs: P.kwargs) -> None:
         await self.run(call, str(kwargs.get("at", "")), body(self, call, *args, **kwargs))
@@ -130,6 +132,7 @@ class World:
         return [mistake for endpoint in self.endpoints for mistake in endpoint.mistakes()]
 
 
+@checks_arguments
 class Comm:
     """One rank's handle of a communicator: `rank` of `size`. Its messages match receives of this communicator only."""
 

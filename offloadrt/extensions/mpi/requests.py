@@ -20,6 +20,7 @@ from offloadrt.extensions.mpi.buffers import ANY_SOURCE, ANY_TAG, NOTHING, MpiBu
 from offloadrt.extensions.mpi.costs import MessageCosts
 from offloadrt.extensions.mpi.matching import MatchQueues
 from offloadrt.extensions.mpi.network import Nic
+from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.process import Process
 from offloadrt.runtime.host_array import Bytes
 from offloadrt.sim import Actor, Signal, Simulation
@@ -139,6 +140,7 @@ class _Parked(Signal):
         return list(dict.fromkeys(peer.actor for peer in peers if peer.actor is not None and not peer.has_ended))
 
 
+@checks_arguments
 class MpiRequest:
     """A send, a receive or a collective that has begun: `Wait` for it, or `Test` it.
 
@@ -298,6 +300,7 @@ def _taken(requests: Sequence[MpiRequest]) -> list[int]:
     return places
 
 
+@checks_arguments
 class PersistentRequest(MpiRequest):
     """A send or a receive that can be started again and again (MPI_Send_init, MPI_Recv_init)."""
 

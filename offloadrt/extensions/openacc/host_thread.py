@@ -18,7 +18,7 @@ no stride.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -32,12 +32,12 @@ from offloadrt.extensions.openacc.runtime_library import (
 )
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
+from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.directive import (
     Region,
     Work,
     beginning,
-    check_logical,
     construct_launch,
     ending,
     in_directive,
@@ -180,13 +180,8 @@ def lower_compute(
 ) -> MapItems:
     """Lower a compute construct: first the kernel's arguments in their order, then arrays that only a clause names.
 
-    Raises TypeError for a single clause instead of a list. Raises ValueError as `lower_data` does, for an unknown
-    default, and for an array that `default(none)` leaves without a clause.
+    Raises ValueError as `lower_data` does, and for an array that `default(none)` leaves without a clause.
     """
-    if default not in (known := get_args(Default)):
-        raise ValueError(f"{construct}: default is {default!r}; there are {', '.join(known)}")
-    if isinstance(clauses, DataClause):
-        raise TypeError(f"{construct}: data takes a list of data clauses, not {clauses!r:.80}")
     named = {item.array: item for item in lower_data(clauses, construct)}
     items: list[MapItem] = []
     captured: dict[HostArray, None] = {}
@@ -219,6 +214,7 @@ Running = Coroutine[Any, Any, object]
 """What a directive's method returns. The clauses have been lowered; the directive runs when it is awaited."""
 
 
+@checks_arguments
 class HostThread(ProgramThread):
     """The host thread ``t`` that the program's function gets; it has OpenACC's directives and routines as methods.
 
@@ -259,8 +255,6 @@ class HostThread(ProgramThread):
 
         Raises InvalidDevice for a number that does not exist, TypeError for what is no whole number.
         """
-        if not is_integer(number):
-            raise TypeError(f"acc_set_device_num: device is {number!r}, which is no number of a device")
         self.program.device(number, "acc_set_device_num")
         self.device_number = number
 
@@ -289,7 +283,6 @@ class HostThread(ProgramThread):
     ) -> Running:
         """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored."""
         _check_any("exit data", clauses, "copyout(a)")
-        check_logical("exit data", finalize=finalize)
         items = lower_data(clauses, "exit data", finalize)
         return self.run("exit data", ending(items, "exit data"), async_, wait)
 
@@ -306,7 +299,6 @@ class HostThread(ProgramThread):
         that JACC's runtime keeps on several devices.
         """
         _check_any("update", clauses, "host(a)")
-        check_logical("update", if_present=if_present)
         items = lower_update(clauses, if_present)
         others = self.program.devices[1 : self.spread]
         for item in items if others else ():

@@ -32,6 +32,7 @@ from numpy.typing import DTypeLike
 from offloadrt.extensions.stdpar.arrays import UsmArray
 from offloadrt.extensions.stdpar.elision import RETURNING, ExecutionPolicy
 from offloadrt.kernels import ArrayUse, Kernel, Launch
+from offloadrt.models.host.arguments import CHECKED, checks_arguments
 
 
 @attrs.frozen(eq=False)
@@ -100,6 +101,7 @@ class AlgorithmCall:
             raise ValueError(f"{self.algorithm}({self.kernel.name}): init is None, but the result begins with it")
 
 
+@checks_arguments
 class Algorithms(ABC):
     """The parallel algorithms of the C++ standard library as methods of a host thread.
 
@@ -202,8 +204,8 @@ class Algorithms(ABC):
 
 def _caller() -> tuple[str, int]:
     """Find file and line of the nearest frame outside of this package."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith((_HERE, "<attrs generated")) and frame.f_back is not None:
+    frame, checking = sys._getframe(1), CHECKED.co_filename
+    while frame.f_code.co_filename.startswith((_HERE, checking, "<attrs generated")) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 

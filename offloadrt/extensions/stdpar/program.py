@@ -42,6 +42,7 @@ from offloadrt.extensions.stdpar.implementations import HostPointer, StdParOptio
 from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine
+from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
@@ -50,6 +51,7 @@ from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
 
+@checks_arguments
 class SyclQueue:
     """An in-order ``sycl::queue``. Its commands go through SYCL's layers under every implementation."""
 
@@ -130,6 +132,7 @@ class SyclQueue:
             await self._queue.close()
 
 
+@checks_arguments
 class HostThread(Algorithms, ProgramThread):
     """The host thread ``t`` that a program's function gets. Its algorithms go into the thread's own queue."""
 

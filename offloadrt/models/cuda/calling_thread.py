@@ -11,6 +11,7 @@ from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, Stream
+from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.plugins.plugin import DevicePlugin
@@ -152,6 +153,7 @@ class ProgramState:
     """Reports the calls to the program's observer (`ProgramObserver.watch_calls`); None without an observer."""
 
 
+@checks_arguments
 class CallingThread(ProgramThread):
     """The part of a host thread that all groups of its calls use: the current device, and stream arguments.
 

@@ -9,7 +9,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -55,6 +55,10 @@ def checked(method: Callable[..., Any], name: str = "") -> Callable[..., Any]:
         return method(*arguments, **others)
 
     return call
+
+
+CHECKED: Final = checked(checks_arguments).__code__
+"""The code of the frame between a program and a call whose arguments are checked."""
 
 
 def _fits(value: Any, annotation: Any) -> bool:

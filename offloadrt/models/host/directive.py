@@ -22,6 +22,7 @@ from offloadrt.driver import DriverError
 from offloadrt.kernels import Kernel, KernelError, Launch
 from offloadrt.kernels.integers import check_integers
 from offloadrt.kernels.kernel import DEFAULT_THREADS
+from offloadrt.models.host.arguments import CHECKED
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice, report_failure
 from offloadrt.runtime.errors import DeviceEnded, FreedHostMemory, MappingError
@@ -299,9 +300,10 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
     def made(self) -> None:
         """Remember the line of the program that makes the region, once the clauses of the region have been checked.
 
-        A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: it looks at frame 3.
+        A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: it looks at frame 3,
+        behind that of a check of arguments.
         """
-        program = sys._getframe(3)
+        program = next(each for each in (sys._getframe(3), sys._getframe(4)) if each.f_code is not CHECKED)
         self._made_at = program.f_code, program.f_lineno
 
     async def __aenter__(self) -> T_co:
