@@ -38,6 +38,12 @@ class NotInstalled(ValueError):
     """Raised when a name's module is missing: an installation may leave out a part that has entry points."""
 
 
+def broken(kind: str, policy: object, what: str) -> RuntimeError:
+    """Return the error for an object of that kind whose answer breaks the rules: `what` it does."""
+    name = getattr(policy, "name", type(policy).__name__)
+    return RuntimeError(f"{kind} {name!r} (class {type(policy).__name__}): {what}")
+
+
 @attrs.frozen
 class Registry(Generic[T]):
     """The objects of one kind that can be chosen by name, for example all lock policies.

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import enum
 import functools
+import inspect
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Protocol, TypeVar
@@ -21,8 +23,9 @@ import attrs
 
 from offloadrt.driver import Driver, DriverError, OutOfDeviceMemory
 from offloadrt.kernels import Launch
-from offloadrt.machine import Device, Machine
+from offloadrt.machine import Device, InvalidDeviceAddress, Machine
 from offloadrt.machine.host_lock import HostLock, LockPolicy, lock_policy
+from offloadrt.registry import broken
 from offloadrt.runtime import events as told
 from offloadrt.runtime.allocators import AllocatorSite, DeviceAllocator, MakeAllocator, make_allocator
 from offloadrt.runtime.allocators import allocator as allocator_named
@@ -112,6 +115,7 @@ def _signed(count: int) -> int:
 
 
 E = TypeVar("E", bound=OffloadError)
+T = TypeVar("T")
 FAILED_FREE: Final = "Failure to delete memory"
 """LLVM's message about a block that its memory manager could not free at the program's exit."""
 
@@ -410,11 +414,12 @@ class OffloadDevice:
         Raises the driver's OutOfDeviceMemory or, for an array, ArrayOutOfDeviceMemory.
         """
         try:
-            address = await self.allocator.allocate(nbytes, phantom)
+            address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:
             if array is None:
                 raise
             raise ArrayOutOfDeviceMemory(failed, array.name) from None
+        self._check_block(address, nbytes, phantom)
         self._blocks[address] = nbytes
         if self.tell is not None:
             self.tell(BlockAllocated(self.sim.current.cause, self.number, address, nbytes, array, host_address))
@@ -427,13 +432,32 @@ class OffloadDevice:
         if self.tell is not None:
             self.tell(BlockFreed(self.sim.current.cause, self.number, address, nbytes, array, host_address))
         try:
-            await self.allocator.free(address)
+            await self._answered("free", self.allocator.free(address))
         except BaseException:
             if nbytes and self.memory.begins(address):
                 self._blocks[address] = nbytes  # left early
                 if requested:
                     self.requested.add(address)
             raise
+
+    def _answered(self, call: str, answer: Awaitable[T]) -> Awaitable[T]:
+        """Return what a call of the allocator returned. Raises RuntimeError if it cannot be awaited."""
+        if not inspect.isawaitable(answer):
+            raise broken("allocator", self.allocator, f"{call} returns {answer!r:.80}; write it as `async def`")
+        return answer
+
+    def _check_block(self, address: int, nbytes: int, phantom: bool) -> None:
+        """Raise RuntimeError if the allocator returned no device block of its own with room for `nbytes` bytes."""
+        try:
+            block = self.memory.block_of(operator.index(address))
+            what = "lies in a block in use" if address in self._blocks else ""
+            if address + nbytes > block.address + block.size or block.phantom != phantom:
+                what = f"lies in a block of {block.size} bytes, phantom={block.phantom}"
+        except (TypeError, InvalidDeviceAddress):
+            what = "is no device address"
+        if what:
+            asked = f"allocate(nbytes={nbytes}, phantom={phantom}) returns {address!r:.80}"
+            raise broken("allocator", self.allocator, f"{asked}, which {what}")
 
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
@@ -531,7 +555,7 @@ class OffloadDevice:
 
     async def release_pooled(self) -> None:
         """Return all pooled device memory to the driver, as at the program's exit."""
-        await self.allocator.release_pooled()
+        await self._answered("release_pooled", self.allocator.release_pooled())
         if self.argument_blocks is not None:
             await self.argument_blocks.release()
 

@@ -11,7 +11,7 @@ from managed_rig import BLOCK, PAGE, assert_sound, resident_pages, small, sweep
 from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse
 from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchRules
 from offloadrt.machine import ProfileError
-from offloadrt.machine.managed.block import IllegalTransition, RootChunks
+from offloadrt.machine.managed.block import RootChunks
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import ManagedAccess
 
@@ -27,15 +27,18 @@ class Nothing:
     def order(self, memory):
         return []
 
-class Wrong:
-    name = "wrong"
-    def order(self, memory):
-        return [1 << 40]
-
 class Wild:
     name = "wild"
     def brings(self, there, faulted, valid, thrashing, rules):
-        return -1
+        return (1 << 4000) - 1
+"""
+BROKEN = """
+class Broken:
+    name = "broken"
+    def order(self, memory):
+        return {}
+    def brings(self, there, faulted, valid, thrashing, rules):
+        return {}
 """
 
 
@@ -104,10 +107,27 @@ def test_a_policy_that_evicts_nothing_leaves_pages_on_the_host(uvm, tmp_path):
     assert (rig.counters.evictions, resident) == (0, [0, 1]) and rig.uvm.pages.remote_pages > 0
 
 
-def test_a_policy_that_evicts_what_is_not_there_is_told_so(uvm, tmp_path):
-    (tmp_path / "mine.py").write_text(MINE)
-    with pytest.raises(IllegalTransition, match=r"device 0 at .* eviction policy wrong: block 0x10000000000 has no"):
-        sweeps(uvm, {"evict.policy": f"{tmp_path / 'mine.py'}:Wrong"})
+@pytest.mark.parametrize("answer", ["[1 << 40]", "[-1]", "[1.5]", "[None]", "['x']", "3", "None", "[[1]]"])
+def test_an_eviction_policy_that_names_no_block_is_refused_by_name(uvm, tmp_path, answer):
+    (tmp_path / "mine.py").write_text(BROKEN.format(answer, 0))
+    with pytest.raises(
+        RuntimeError, match=r"^eviction policy 'broken' \(class Broken\): (block .* has|order returns)"
+    ) as told:
+        sweeps(uvm, {"evict.policy": f"{tmp_path / 'mine.py'}:Broken"})
+    assert told.value.__notes__[0].startswith("raised in device 0 page fault handler at t=")
+
+
+def test_an_eviction_policy_that_repeats_blocks_for_ever_gets_each_once(uvm, tmp_path):
+    (tmp_path / "mine.py").write_text(BROKEN.format("__import__('itertools').cycle(memory.by_arrival)", 0))
+    _, resident = sweeps(uvm, {"evict.policy": f"{tmp_path / 'mine.py'}:Broken"}, rounds=1)
+    assert resident == [1, 2]
+
+
+@pytest.mark.parametrize("answer", ["-1", "None", "1.0", "True", "{faulted}", "'x'"])
+def test_a_prefetch_policy_that_returns_no_set_of_pages_is_refused_by_name(uvm, tmp_path, answer):
+    (tmp_path / "mine.py").write_text(BROKEN.format([], answer))
+    with pytest.raises(RuntimeError, match=r"^prefetch policy 'broken' \(class Broken\): brings returns .* no set of"):
+        sweeps(uvm, {"prefetch.policy": f"{tmp_path / 'mine.py'}:Broken"})
 
 
 def test_what_a_prefetch_policy_returns_too_much_is_left_out(uvm, tmp_path):

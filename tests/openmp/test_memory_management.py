@@ -10,6 +10,7 @@ from openmp_rig import MakeRig
 
 from offloadrt import openmp as omp
 from offloadrt.driver import OutOfDeviceMemory
+from offloadrt.runtime.allocators import Direct
 from offloadrt.trace import events
 
 
@@ -308,3 +309,50 @@ def test_the_actors_of_a_program_are_started_once(rig: MakeRig, monkeypatch: pyt
 
     made.run(body, 3)
     assert started == [1]
+
+
+async def nothing(*_: Any) -> None: ...
+
+
+async def first_block(allocator: Any, nbytes: int, phantom: bool) -> int:
+    allocator.mine = getattr(allocator, "mine", 0) or await Direct.allocate(allocator, 1 << 20, phantom)
+    return int(allocator.mine)
+
+
+async def too_small(allocator: Any, nbytes: int, phantom: bool) -> int:
+    return await Direct.allocate(allocator, nbytes // 2, phantom)
+
+
+async def phantom_instead(allocator: Any, nbytes: int, phantom: bool) -> int:
+    return await Direct.allocate(allocator, nbytes, not phantom)
+
+
+async def everywhere(*_: Any) -> int:
+    return 4096
+
+
+@pytest.mark.parametrize(
+    ("call", "does", "what"),
+    [
+        ("allocate", nothing, "returns None, which is no device address"),
+        ("allocate", everywhere, "returns 4096, which is no device address"),
+        ("allocate", first_block, "which lies in a block in use"),
+        ("allocate", too_small, "which lies in a block of 2048 bytes"),
+        ("allocate", phantom_instead, "which lies in a block of 4096 bytes, phantom=True"),
+        ("allocate", lambda *_: 0, "returns 0; write it as `async def`"),
+        ("free", lambda *_: None, "returns None; write it as `async def`"),
+        ("release_pooled", lambda *_: None, "returns None; write it as `async def`"),
+    ],
+)
+def test_an_allocator_that_breaks_its_rules_is_refused_by_name(rig: MakeRig, call: str, does: Any, what: str) -> None:
+    made = rig(allocator=type("Mine", (Direct,), {call: does}))
+
+    async def body(t: omp.HostThread) -> None:
+        await t.target_enter_data(omp.map(to=[t.array("a", 512), t.array("b", 512)]))
+        await t.omp_target_free(await t.omp_target_alloc(4096))
+        await made.program.finish()
+
+    with pytest.raises((RuntimeError, ExceptionGroup)) as raised:
+        made.alone(body)
+    errors = raised.value.exceptions if isinstance(raised.value, ExceptionGroup) else [raised.value]
+    assert str(errors[-1]).startswith(f"allocator 'Mine' (class Mine): {call}") and what in str(errors[-1])

@@ -33,6 +33,7 @@ from typing import Annotated, Final, Literal, overload
 import attrs
 import msgspec
 
+from offloadrt.driver.uvm.prefetch import pages_brought
 from offloadrt.driver.uvm.thrashing import Hint
 from offloadrt.driver.uvm.va_block import Fetched, FetchResult, Moving, VaBlocks
 from offloadrt.machine.managed.block import ManagedBlock, PageSet, how_many
@@ -338,7 +339,7 @@ class GpuFaults:
         blocks, resident = self._blocks, block.resident
         if block.prefers_here & wanted and not block.populated and blocks.costs.prefetch_tree:
             return block.valid
-        brought = blocks.prefetch.brings(resident, wanted, block.valid, thrashes, blocks.prefetch_rules)
+        brought = pages_brought(blocks.prefetch, resident, wanted, block.valid, thrashes, blocks.prefetch_rules)
         if brought == wanted:
             return wanted
         stays = resident | block.remote
@@ -695,7 +696,7 @@ class HostFaults:
         if block.prefers_host & page and not block.populated and costs.prefetch_tree:
             brought = block.valid
         else:
-            brought = blocks.prefetch.brings(block.on_host, page, block.valid, 0, blocks.prefetch_rules) | page
+            brought = pages_brought(blocks.prefetch, block.on_host, page, block.valid, 0, blocks.prefetch_rules) | page
         brought &= block.untouched
         await blocks.machine.work(costs.host_first + costs.host_map * brought.bit_count(), "driver")
         if new := block.make_on_host(brought, blocks.pages.per_block):
@@ -757,7 +758,7 @@ class HostFaults:
         """Move a page to the host; if the page is pinned there, the GPU accesses it over the link."""
         machine, space, sim, thrashing = member.machine, member.space, member.sim, member.thrashing
         thrashes = thrashing.thrashing(block.index)
-        brought = member.prefetch.brings(block.on_host, page, block.valid, thrashes, member.prefetch_rules)
+        brought = pages_brought(member.prefetch, block.on_host, page, block.valid, thrashes, member.prefetch_rules)
         wanted = (brought & block.valid | page) & block.resident
         await machine.work(member.costs.host_fault + member.costs.host_map * wanted.bit_count(), "driver")
         await member.stop_queues(block, wanted, cause)

@@ -25,13 +25,13 @@ import msgspec
 
 from offloadrt.driver.halting import QueueEviction
 from offloadrt.driver.uvm.costs import PeerCosts, SystemMemoryCosts, UvmCosts, UvmCounters
-from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse, EvictionPolicy
+from offloadrt.driver.uvm.eviction import EVICTION_POLICIES, DeviceMemoryInUse, EvictionPolicy, victims
 from offloadrt.driver.uvm.prefetch import PREFETCH_POLICIES, PrefetchPolicy, PrefetchRules
 from offloadrt.driver.uvm.prefetch.none import NoPrefetch
 from offloadrt.driver.uvm.thrashing import Thrashing, ThrashingRules
 from offloadrt.machine import DiscreteGpu, Machine, ProfileError
 from offloadrt.machine.links.link import Link
-from offloadrt.machine.managed.block import IllegalTransition, ManagedBlock, PageSet
+from offloadrt.machine.managed.block import ManagedBlock, PageSet
 from offloadrt.machine.managed.kernels import ManagedKernels
 from offloadrt.machine.managed.pages import LOCAL, REMOTE, UNMAPPED
 from offloadrt.machine.messages import Unmapped
@@ -722,15 +722,11 @@ class VaBlocks:
         A block that somebody works on is passed over.  When all are, this waits for the first one.  ``held`` is the
         block that needs the memory.  Its lock is given up during that wait on a device among several.
 
-        Raises IllegalTransition when the policy chooses a block that has no device memory.
+        Raises RuntimeError when the policy's answer is no order of these blocks.
         """
         locks = self.locks
         first: ManagedBlock | None = None
-        for index in self.eviction.order(self._in_use):
-            block = self._in_use.by_arrival.get(index)
-            if block is None:
-                name, story = getattr(self.eviction, "name", self.eviction), self.pages.block(index).story()
-                raise IllegalTransition(f"{story}: eviction policy {name}: block {index:#x} has no device memory")
+        for block in victims(self.eviction, self._in_use):
             if not locks.is_taken(block):  # the block that is being fetched is not among them yet, or is taken
                 break
             first = first or block

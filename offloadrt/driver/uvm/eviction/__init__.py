@@ -7,14 +7,16 @@ block of this order that no actor works on (``VaBlocks.evict_one``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final, Protocol
 
 import attrs
 import numpy as np
 
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine.managed.block import ManagedBlock
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, broken
 
 
 @attrs.frozen(eq=False)
@@ -41,6 +43,20 @@ class EvictionPolicy(Protocol):
         The driver takes the first block that no actor works on. If there is none, it waits for the first block. Without
         any index nothing is evicted, and pages that find no room are mapped over the link.
         """
+
+
+def victims(policy: EvictionPolicy, memory: DeviceMemoryInUse) -> Iterator[ManagedBlock]:
+    """Yield blocks in the order in which they may be evicted.
+
+    Raises RuntimeError when the policy returns no order, or an index of no block that has memory of the device.
+    """
+    order, blocks = policy.order(memory), memory.by_arrival
+    if not isinstance(order, Iterable):
+        raise broken("eviction policy", policy, f"order returns {order!r:.80}, no indices of blocks")
+    for index in islice(order, len(blocks)):
+        if not is_integer(index) or (block := blocks.get(index)) is None:
+            raise broken("eviction policy", policy, f"block {index!r:.80} has no device memory")
+        yield block
 
 
 EVICTION_POLICIES: Final[Registry[EvictionPolicy]] = Registry(

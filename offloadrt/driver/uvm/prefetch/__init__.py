@@ -12,7 +12,8 @@ from typing import Final, Protocol
 
 import attrs
 
-from offloadrt.registry import Registry
+from offloadrt.kernels.integers import is_integer
+from offloadrt.registry import Registry, broken
 
 
 @attrs.frozen
@@ -39,6 +40,16 @@ class PrefetchPolicy(Protocol):
         ``thrashing`` are pages that migrate to and fro, which the real driver leaves out.  The driver adds the faulted
         pages, and drops what is not valid or is there already.
         """
+
+
+def pages_brought(
+    policy: PrefetchPolicy, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules
+) -> int:
+    """Ask a policy which pages migrate. Raises RuntimeError for an answer that is no set of pages."""
+    pages = policy.brings(there, faulted, valid, thrashing, rules)
+    if not is_integer(pages) or pages < 0:
+        raise broken("prefetch policy", policy, f"brings returns {pages!r:.80}, no set of pages")
+    return int(pages)
 
 
 PREFETCH_POLICIES: Final[Registry[PrefetchPolicy]] = Registry(
