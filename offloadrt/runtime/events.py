@@ -428,8 +428,8 @@ class ProgramObserver(Protocol):
         """Return the array by which the program's Python sees an array's values; it reports accesses (`HostUsed`)."""
 
     @property
-    def watch_kernel(self) -> Callable[..., KernelWatch]:
-        """Return a function that makes a `KernelWatch` for a launch.
+    def watch_kernel(self) -> Callable[..., KernelWatch] | None:
+        """Return a function that makes a `KernelWatch` for a launch; None if `KernelSubmitted` needs no uses.
 
         It is called with the device, its `tell`, the `OffloadedRegion`, the bindings of arrays, the private copies, and
         the number of the directive.

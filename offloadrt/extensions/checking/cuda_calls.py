@@ -246,12 +246,12 @@ class ToldCalls:
 
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
         """Report a kernel launch, with what is known of the memory that it uses."""
+        if (watch_kernel := self._observer.watch_kernel) is None:
+            return
         pointers = [_pointer(device, argument) for argument in arguments]
         on_host = {argument: ON_HOST for argument in arguments if isinstance(argument, HostArray)}
         region = OffloadedRegion(launch, (), pointers)
-        watch = self._observer.watch_kernel(
-            self._program.devices[device], self._observer.handle, region, on_host, (), number
-        )
+        watch = watch_kernel(self._program.devices[device], self._observer.handle, region, on_host, (), number)
         watch.submitted(None)  # reports all uses now, as its run shows none
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:

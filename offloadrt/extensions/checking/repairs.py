@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from offloadrt.extensions.checking.cuda_calls import ToldCalls
 from offloadrt.extensions.checking.mistakes import ADVICE, Waste, WasteKind, WastePart
-from offloadrt.extensions.checking.uses import Watch
 from offloadrt.extensions.checking.waste import DataOperation
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, HostSpan
@@ -251,7 +250,7 @@ def _repair(
 class WithoutOperations:
     """Observes a run in which chosen operations take no time; it takes effect at the run's first event."""
 
-    watch_kernel = Watch
+    watch_kernel = None
     watch_calls = ToldCalls
 
     def __init__(self, run: Run, keys: set[Key]) -> None:
