@@ -439,7 +439,7 @@ class Checker:
         role: Role = "" if block.entry is None else "leaves"
         if block.entry is not None and not block.end_unseen:
             self._races.block_left(block, block.entry)
-        did = f"frees {block.name} of the device in {directive.name}"
+        did = f"frees {block.name}{' of the device' * (block.name != 'device memory')} in {directive.name}"
         access = directive.access(
             self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
         )  # fmt: skip
@@ -462,7 +462,8 @@ class Checker:
         may_stay = not directive.name.startswith("target")
         descriptor = self._descriptors.get(directive.strand, {}).get(entry.host_begin) == entry.size
         self._mappings.entered(entry, told, directive, is_region, may_stay or descriptor)
-        self._lifetimes.entered(entry, told)
+        if not descriptor:  # otherwise it may be found, or stay, when a procedure has left that of its dummy argument
+            self._lifetimes.entered(entry, told)
         self._references.entered(event.device, entry, directive)
 
     def _entry_counted(self, event: ev.EntryCounted) -> None:

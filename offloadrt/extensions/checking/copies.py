@@ -31,9 +31,10 @@ def _changed(entry: Entry | None, begin: int, end: int) -> list[tuple[int, int]]
 def is_rest_of_descriptor(nbytes: int) -> bool:
     """Tell whether a Fortran array descriptor can have `nbytes` bytes after the array's address.
 
-    These are 16 bytes about the element, and 24 for each of up to 15 dimensions.
+    These are 16 bytes about the element, 24 for each of up to 15 dimensions, and another 16 about a derived type.
     """
-    return nbytes % 24 == 16 and nbytes <= 16 + 15 * 24
+    dimensions, of_type = divmod(nbytes - 16, 24)
+    return 0 <= dimensions <= 15 and of_type in (0, 16)
 
 
 def _may_be_of_descriptor(nbytes: int) -> bool:

@@ -539,6 +539,28 @@ subroutine c_components_deleted() ! ok
   !$omp target exit data map(delete: v)
   deallocate(v%d)
 end subroutine
+subroutine class_enter(self)
+  class(pt), intent(inout) :: self
+  !$omp target enter data map(to: self%d)
+end subroutine
+subroutine class_exit(self)
+  class(pt), intent(inout) :: self
+  !$omp target exit data map(from: self%d)
+end subroutine
+subroutine c_class_components() ! ok
+  ! the descriptor of a polymorphic dummy is another one in each procedure, and stays mapped
+  type(pt) :: v
+  integer :: i
+  allocate(v%d(n)); v%d = 1; v%k = n
+  call class_enter(v)
+  !$omp target teams distribute parallel do
+  do i = 1, v%k
+    v%d(i) = v%d(i) + 1
+  end do
+  call class_exit(v)
+  sink = sum(v%d)
+  deallocate(v%d)
+end subroutine
 subroutine c_parts_ok() ! ok
   real(8), allocatable :: a(:)
   integer :: i, t, lo, hi
@@ -870,6 +892,8 @@ program main
     call c_dt_array()
   case ('components_deleted')
     call c_components_deleted()
+  case ('class_components')
+    call c_class_components()
   case ('parts_ok')
     call c_parts_ok()
   case ('one_descriptor')
