@@ -143,10 +143,14 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
         options |= mark.kwargs
     of_run, of_program = _divided(options)
     everywhere = options.get("faults") == EVERYWHERE
-    by_plan = () if everywhere else tuple(options.get("faults", ()))
+    by_plan, overrides = () if everywhere else options.get("faults", ()), options.get("overrides", {})
+    if not isinstance(by_plan, list | tuple):
+        raise pytest.UsageError(f"offload: faults is {by_plan!r:.80}; it takes a list of faults, or {EVERYWHERE!r}")
+    if not isinstance(overrides, Mapping) or not all(isinstance(entry, str) for entry in overrides):
+        raise pytest.UsageError(f"offload: overrides is {overrides!r:.80}; it takes a dict by names of entries")
 
     def make(**changes: Any) -> ClockedRun:
-        changes["overrides"] = {**options.get("overrides", {}), **changes.get("overrides", {})}
+        changes["overrides"] = {**overrides, **changes.get("overrides", {})}
         changes["faults"] = (*by_plan, *changes.get("faults", ()))
         run = ClockedRun(**{**of_run, **changes})
         run.options = options_for(options.get("model", "openmp"))()

@@ -90,12 +90,20 @@ def test_failures_read_like_any_others(pytester: pytest.Pytester) -> None:
         async def test_bad_mark(offload):
             pass
 
+        @pytest.mark.offload(overrides={3: 4})
+        async def test_bad_overrides(offload):
+            pass
+
+        @pytest.mark.offload(faults=3)
+        async def test_bad_faults(offload):
+            pass
+
         async def test_set(offload):
             offload.set("alloc.cudaFre", "1 us")
         """
     )
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(failed=4, skipped=1, errors=1)
+    result.assert_outcomes(failed=4, skipped=1, errors=3)
     result.stdout.fnmatch_lines_random(
         [
             "E*assert 1.0 == 2",
@@ -103,6 +111,8 @@ def test_failures_read_like_any_others(pytester: pytest.Pytester) -> None:
             "*a signal that nobody sets*",
             "E*ZeroDivisionError: in an actor",
             "*offload: no option 'gears'*",
+            "*offload: overrides is {3: 4}; it takes a dict by names of entries*",
+            "*offload: faults is 3; it takes a list of faults, or 'everywhere'*",
             "*alloc.cudaFre: no such entry; did you mean*",
         ]
     )

@@ -91,6 +91,18 @@ def test_a_mistake_of_the_script_is_none(program: str, capsys: pytest.CaptureFix
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_an_error_of_a_policy_is_no_fatal_error_of_the_program(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from offloadrt.runtime.allocators import Direct\n"
+        "class Mine(Direct):\n    async def allocate(self, *_): {}[3]\n"
+    )
+    assert main(["check", program, "--allocator", f"{tmp_path / 'mine.py'}:Mine"]) == 3
+    shown = capsys.readouterr()
+    assert "fatal error" not in shown.out and "KeyError: 3" in shown.err
+
+
 def test_programs_of_models_that_tell_nothing_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "stdpar"]) == 2
     assert "stdpar tells nothing of what it does with memory" in capsys.readouterr().err

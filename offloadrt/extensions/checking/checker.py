@@ -36,6 +36,7 @@ from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_types import FROM, NON_CONTIG, PTR_AND_OBJ, TO
 from offloadrt.runtime.mapping.present_table import Entry
 from offloadrt.sim import Simulation
+from offloadrt.study.running.execution import PROGRAM_ERRORS
 from offloadrt.trace.events import plain_kernel
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -339,7 +340,7 @@ class Checker:
         self._mappings.directive_left(event.cause)
         if not isinstance(event.error, Exception):
             self._mappings.region_ended(event.cause)
-        elif not directive.is_refused:
+        elif isinstance(event.error, PROGRAM_ERRORS) and not directive.is_refused:  # another error is no program's
             message = str(event.error).partition("\n")[0]
             self._fatal(message, self._story(directive, f"is in {directive.name}"), directive.old)
         # Events of a directive still come if it ended with an error or its work is delayed.

@@ -118,7 +118,7 @@ _Cells = Intervals[_Content]
 _UNSEEN: Final = (
     "not known of {count} copies: whether they bring what was there, and whether anybody reads what they bring to the "
     "host: a phantom has no bytes, a recording without `--check` has no digests of them, and one with it none of a "
-    "copy that another thread made then, or that is cut at the end of its array"
+    "copy that another thread made then, that is cut at the end of its array, or in which the program died"
 )
 
 
