@@ -52,6 +52,18 @@ struct Few { // as many as `n` says
     return s;
   }
 };
+static Part left() {
+  Part p;
+  return p;
+}
+static Part full(bool some) {
+  Part p;
+  if (some)
+    p.y = 3;
+  else
+    p.y = 4;
+  return p;
+}
 #pragma omp declare reduction(plus : Sum : omp_out += omp_in)
 
 static void unset(double *a, int n) {
@@ -77,6 +89,11 @@ static void unset(double *a, int n) {
       t += v; /* unset */
     };
     more(1);
+    Part many[4];
+    for (int k = 0; k < 4; k++)
+      s += many[k].both(); /* unset */
+    Part got = left();
+    s += got.both(); /* unset */
     Part h;
 #pragma omp parallel firstprivate(h) reduction(+ : s)
     s += h.y; /* unset */
@@ -144,6 +161,15 @@ static void written(double *a, int n) {
       h.y = 1;
       s += h.both() + own.both();
     }
+    Part many[4], others[4], got = full(n > 3), half = left();
+    for (Part &one : many)
+      one.y = 2;
+    double *flat = &others[0].x;
+    for (int k = 0; k < 8; k++)
+      flat[k] = k;
+    half.y = 1;
+    for (int k = 0; k < 4; k++)
+      s += many[k].both() + others[3 - k].both() + got.both() + half.both();
   }
   Part here;
 #pragma omp parallel firstprivate(here) reduction(+ : s)

@@ -1,4 +1,4 @@
-/* Memory of the heap that reaches a kernel before anybody has written it: such regions end their line so; all else is written first, or not read. */
+/* Memory that reaches a kernel before anybody has written it: such regions end their line so; all else is written first, or not read. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +45,10 @@ static void unset(int n) {
   for (int i = 0; i < n; i++)
     s += d[i];
 #pragma omp target exit data map(release : d[0 : n])
+  double local[16];
+#pragma omp target map(to : local) map(tofrom : s) /* unset */
+  for (int i = 0; i < 16; i++)
+    s += local[i];
   printf("%d\n", s == 0 && b[1] == 0);
   free(a), free(b), free(c), free(d), free(p);
 }
@@ -81,6 +85,15 @@ static void written(int n) {
 #pragma omp target map(tofrom : q[0 : n]) map(tofrom : s)
   for (int i = 0; i < n; i++)
     s += q[i].x, q[i].n = i;
+  double fresh[16], some[16], there[16];
+  some[3] = 1;
+  sscanf("5", "%lf", there);
+#pragma omp target map(tofrom : fresh, s) map(to : some, there)
+  for (int i = 0; i < 16; i++)
+    fresh[i] = i, s += fresh[i] + some[3] + there[0];
+#pragma omp target map(to : fresh) map(tofrom : s)
+  for (int i = 0; i < 16; i++)
+    s += fresh[i];
   printf("%d %zu\n", s == 0, got);
   free(a), free(b), free(c), free(d), free(e), free(p), free(q), free(values), free(of);
 }

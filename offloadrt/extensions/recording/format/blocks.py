@@ -19,7 +19,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordedArray,
     TaskRow,
 )
-from offloadrt.extensions.recording.format.slots import LATE, LOADS, MAYBE_STORED, SCRATCH, STORES, Row, a_of
+from offloadrt.extensions.recording.format.slots import LATE, LOADS, MAYBE_STORED, NEW_BLOCK, SCRATCH, STORES, Row, a_of
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
@@ -491,6 +491,10 @@ class MemoryEvents:
         """Note what a slot of the raw files says: which memory the host touched since the thread's last record."""
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
+        if kind == NEW_BLOCK and nbytes:  # a variable of the stack, which is mapped now
+            new = self.arrays.spanned(address, nbytes, "")
+            self._pending.setdefault(thread, []).append((new, address, nbytes, kind))
+            return
         if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
             pending = self._pending.setdefault(thread, [])
             pending.append((given, address, given.address + given.nbytes - address, kind))

@@ -190,6 +190,8 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_described"), module.getNamedGlobal(Described));
   if (GlobalVariable *unset = module.getNamedGlobal("__offload_unset"))
     builder.CreateStore(found("offload_recorder_unset"), unset);
+  if (GlobalVariable *mapped = module.getNamedGlobal("__offload_new"))
+    builder.CreateStore(found("offload_recorder_new"), mapped);
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
   builder.CreateBr(end);

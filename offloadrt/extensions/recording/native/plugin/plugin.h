@@ -79,6 +79,15 @@ void tellLost(llvm::Module &); // what kernels compute in copies of their own, a
 bool isReference(const llvm::StoreInst &); // whether it only puts an address into a place on the stack, which nobody else writes
 llvm::Argument *received(llvm::CallBase &, llvm::Value *address);
 std::pair<llvm::CallBase *, llvm::SmallVector<llvm::Value *, 4>> receivedInField(llvm::StoreInst &);
+bool isForRuntime(const llvm::StoreInst &);
+
+// loads.cpp
+std::string sourceName(llvm::AllocaInst &); // empty for a variable of the compiler's
+bool isHandedOn(const llvm::LoadInst &);
+bool setsPart(const llvm::LoadInst &);
+bool isLastprivate(const llvm::LoadInst &);
+bool isCopied(const llvm::Instruction &);
+bool isPassed(const llvm::LoadInst &);
 
 // unset.cpp
 void tellUnset(llvm::Module &, bool isDevice); // which reads of a thread's own variables come before any write

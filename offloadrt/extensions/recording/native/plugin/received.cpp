@@ -1,4 +1,4 @@
-// Which function is given an address, where no other one calls it: its code is a part of the caller's.
+// Which function is given an address, where no other one calls it: its code is a part of the caller's. And whether the runtime is given it.
 #include "plugin.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -87,6 +87,29 @@ std::pair<CallBase *, SmallVector<Value *, 4>> receivedInField(StoreInst &store)
       }
   }
   return found;
+}
+
+// Whether a store puts an address into the list of what a directive maps, which the runtime is given, by itself or in the description of a launch.
+bool isForRuntime(const StoreInst &store) {
+  auto isGiven = [](const Value *list) {
+    return any_of(list->users(), [](const User *user) {
+      auto *call = dyn_cast<CallBase>(user);
+      return call && call->getCalledFunction() && call->getCalledFunction()->getName().starts_with("__tgt_target");
+    });
+  };
+  auto *list = dyn_cast<AllocaInst>(getUnderlyingObject(store.getPointerOperand()));
+  if (!list || !list->getAllocatedType()->isArrayTy())
+    return false;
+  SmallVector<const Value *, 8> places = {list};
+  for (const User *user : list->users())
+    if (isa<GetElementPtrInst>(user))
+      places.push_back(user);
+  return any_of(places, [&](const Value *place) {
+    return isGiven(place) || any_of(place->users(), [&](const User *user) {
+             auto *kept = dyn_cast<StoreInst>(user);
+             return kept && kept->getValueOperand() == place && isGiven(getUnderlyingObject(kept->getPointerOperand()));
+           });
+  });
 }
 
 } // namespace offload

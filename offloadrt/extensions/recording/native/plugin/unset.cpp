@@ -7,6 +7,7 @@
 // call. Functions that are called nowhere else, as the bodies of parallel regions, are looked at as parts of their callers. Where an address
 // goes anywhere else counts as a write of all. A copy of a whole structure hands on what is set, and what is not, for it copies what is between
 // the members as well.
+#include "offsets.h"
 #include "plugin.h"
 #include "llvm/Analysis/CFG.h"
 #include "llvm/Analysis/PostDominators.h"
@@ -25,63 +26,7 @@ using namespace llvm;
 namespace offload {
 namespace {
 
-constexpr const char *Unset = "__offload_unset";
-
-// The name of a variable in the source; empty for one of the compiler's.
-std::string sourceName(AllocaInst &variable) {
-  auto of = [](const DbgVariableRecord *record) {
-    const DILocalVariable *local = record->getVariable();
-    return local->isParameter() || local->getName().starts_with(".") ? "" : local->getName().str();
-  };
-  for (DbgVariableRecord *record : findDVRDeclares(&variable))
-    if (std::string name = of(record); !name.empty())
-      return name;
-  for (DbgVariableRecord *record : at::getDVRAssignmentMarkers(&variable)) // with optimization
-    if (std::string name = of(record); !name.empty())
-      return name;
-  return "";
-}
-
-// A region copies variables of the program into nameless room, and a task into its own, to hand them on by value: nobody may ever use such a
-// copy, as of a loop's variable.
-bool isHandedOn(const LoadInst &load) {
-  return all_of(load.users(), [](const User *user) {
-    auto *store = dyn_cast<StoreInst>(user);
-    Value *room = store ? getUnderlyingObject(const_cast<Value *>(store->getPointerOperand())) : nullptr;
-    if (auto *local = dyn_cast_if_present<AllocaInst>(room))
-      return sourceName(*local).empty();
-    auto *call = dyn_cast_if_present<CallBase>(room); // flang takes a task's room with malloc(), where no variable has it yet
-    StringRef by = call && call->getCalledFunction() ? call->getCalledFunction()->getName() : "";
-    return by.ends_with("task_alloc") || by == "malloc";
-  });
-}
-
-// A part of a variable is set in place by reading all of it: a bit-field, or an element of a vector.
-bool setsPart(const LoadInst &load) {
-  return all_of(load.users(), [](const User *user) {
-    auto *operation = dyn_cast<BinaryOperator>(user);
-    return isa<InsertElementInst>(user) || isa<InsertValueInst>(user) ||
-           (operation && operation->getOpcode() == Instruction::And && isa<ConstantInt>(operation->getOperand(1)));
-  });
-}
-
-// At the end of a loop, the compiler gives the value of a lastprivate copy to the variable of the program, both at one place of the source.
-bool isLastprivate(const LoadInst &load) {
-  auto *store = load.hasOneUse() ? dyn_cast<StoreInst>(*load.user_begin()) : nullptr;
-  const BasicBlock *before = load.getParent()->getSinglePredecessor();
-  auto *branch = before ? dyn_cast<BranchInst>(before->getTerminator()) : nullptr;
-  const DILocation *at = load.getDebugLoc(), *to = store ? store->getDebugLoc().get() : nullptr;
-  return branch && branch->isConditional() && at && to && at->getLine() == to->getLine() && at->getColumn() == to->getColumn();
-}
-
-// Some bytes of a variable, counted from its beginning; of a place that only the run knows, all that there may be.
-struct Bytes {
-  int64_t begin = INT64_MIN, end = INT64_MAX;
-  bool meet(const Bytes &other) const { return begin < other.end && other.begin < end; }
-};
-using Offset = std::optional<int64_t>; // nothing: only the run knows
-
-Bytes bytesAt(Offset offset, uint64_t size) { return offset ? Bytes{*offset, *offset + int64_t(size)} : Bytes(); }
+constexpr const char *Unset = "__offload_unset", *New = "__offload_new";
 
 struct Place { // of the variable, or a part of it
   Value *address;
@@ -111,8 +56,31 @@ public:
   // The first reads, before any write, of a variable of a function; and of what functions do with it that nobody else calls.
   std::vector<Use> of(AllocaInst &variable) {
     std::vector<Use> found;
-    look({{&variable, 0}}, *variable.getFunction(), found, {}, 0);
+    look({{&variable, Step{0, 0}}}, *variable.getFunction(), found, {}, 0);
     return found;
+  }
+
+  // Where a variable of the host's stack of which nobody has written a byte is mapped to a device: the store of its address for the runtime.
+  Instruction *mappedUnset(AllocaInst &variable) {
+    Uses uses = usesOf({{&variable, Step{0, 0}}}, *variable.getFunction(), 0);
+    DominatorTree &tree = treesOf(*variable.getFunction()).first;
+    if (!uses.isKnown)
+      return nullptr;
+    for (const Use &map : uses.writes) {
+      auto *store = dyn_cast<StoreInst>(map.by);
+      if (!store || !isForRuntime(*store) || !tree.isReachableFromEntry(store->getParent()))
+        continue;
+      bool isAgain = any_of(successors(store->getParent()), [&](BasicBlock *next) {
+        return isPotentiallyReachable(&next->front(), store, nullptr, &tree); // it has been mapped before
+      });
+      if (!isAgain && none_of(uses.writes, [&](const Use &write) {
+            return write.by->getParent() != store->getParent() || !isa<StoreInst>(write.by) || !isForRuntime(*cast<StoreInst>(write.by))
+                       ? comesBefore(write, *store, tree)
+                       : false;
+          }))
+        return store;
+    }
+    return nullptr;
   }
 
 private:
@@ -160,6 +128,17 @@ private:
     }
   }
 
+  // How far the addresses of a loop that begins at `address` and goes on by a fixed step are from that; nothing: it is no such loop.
+  static Offset stepOf(const PHINode &loop, const Value *address) {
+    for (unsigned way = 0; way < 2 && loop.getNumIncomingValues() == 2; way++) {
+      auto *next = dyn_cast<GetElementPtrInst>(loop.getIncomingValue(1 - way));
+      Offset further = next && next->getPointerOperand() == &loop ? distanceOf(*next) : Offset();
+      if (further && !further->step && (loop.getIncomingValue(way) == address || next == address))
+        return Step{0, further->at};
+    }
+    return {};
+  }
+
   // Whether a write can come before an access when that first runs.
   static bool comesBefore(const Use &write, const Instruction &access, DominatorTree &tree) {
     return write.by != &access && !tree.dominates(&access, write.by) && isPotentiallyReachable(write.by, &access, nullptr, &tree);
@@ -188,27 +167,29 @@ private:
           if (!load->use_empty() && !setsPart(*load) && !isLastprivate(*load) && !isHandedOn(*load) && !isPassed(*load))
             uses.reads.push_back({load, bytesAt(offset, layout.getTypeStoreSize(load->getType()))});
         } else if (auto *element = dyn_cast<GetElementPtrInst>(instruction)) {
-          APInt further(64, 0);
-          bool isConstant = element->accumulateConstantOffset(layout, further);
-          places.push_back({element, offset && isConstant ? Offset(*offset + further.getSExtValue()) : Offset()});
+          places.push_back({element, offset + distanceOf(*element)});
+        } else if (auto *loop = dyn_cast<PHINode>(instruction); loop && stepOf(*loop, address)) {
+          places.push_back({loop, offset + stepOf(*loop, address)});
+        } else if (isa<ICmpInst>(instruction)) {
+          continue;
         } else if (isa<AddrSpaceCastInst>(instruction))
           places.push_back({instruction, offset});
         else if (isa<ReturnInst>(instruction))
           uses.returned.push_back({address, offset});
         else if (auto *store = dyn_cast<StoreInst>(instruction)) {
           if (store->getValueOperand() != address)
-            uses.writes.push_back({store, bytesAt(offset, layout.getTypeStoreSize(store->getValueOperand()->getType()))});
+            addStore(*store, bytesAt(offset, layout.getTypeStoreSize(store->getValueOperand()->getType())), uses, depth);
           else if (isReference(*store)) { // a parameter's place on the stack, without optimization, or a reference
             for (User *again : store->getPointerOperand()->users())
               if (auto *load = dyn_cast<LoadInst>(again))
                 places.push_back({load, offset});
           } else {
-            auto inside = depth < 8 && offset == 0 ? receivedInField(*store) : std::pair<CallBase *, SmallVector<Value *, 4>>();
+            auto inside = depth < 8 && offset && !offset->at && !offset->step ? receivedInField(*store) : std::pair<CallBase *, SmallVector<Value *, 4>>();
             uses.writes.push_back({inside.first ? static_cast<Instruction *>(inside.first) : store, {}});
             if (inside.first) {
               uses.calls.push_back({inside.first, {}});
               for (Value *again : inside.second)
-                uses.calls.back().places.push_back({again, 0});
+                uses.calls.back().places.push_back({again, Step{0, 0}});
             }
           }
         } else if (auto *memory = dyn_cast<MemIntrinsic>(instruction))
@@ -243,24 +224,55 @@ private:
     const DataLayout &layout = memory.getModule()->getDataLayout();
     APInt from(64, 0);
     auto *source = copy ? dyn_cast<AllocaInst>(copy->getRawSource()->stripAndAccumulateConstantOffsets(layout, from, true)) : nullptr;
-    if (!source || !offset || !length || depth >= 8) {
+    if (!source || !offset || offset->step || !length) {
       uses.writes.push_back({&memory, bytes});
       return;
     }
-    auto [known, isNew] = written.try_emplace(source, std::vector<Use>{{&memory, {}}}); // what is being looked at may all be set
-    if (isNew) {
-      Uses there = usesOf({{source, 0}}, *source->getFunction(), depth + 1);
-      known->second = there.isKnown ? there.writes : std::vector<Use>{{source, {}}};
+    addSet(memory, bytes, *source, offset->at - from.getSExtValue(), memory, uses, depth);
+  }
+
+  // Writes into `bytes` what is set of `source` where it is copied, `distance` bytes further on.
+  void addSet(Instruction &by, Bytes bytes, AllocaInst &source, int64_t distance, Instruction &copied, Uses &uses, unsigned depth) {
+    if (depth >= 8 || bytes.isAll() || bytes.step) {
+      uses.writes.push_back({&by, bytes});
+      return;
     }
-    DominatorTree &tree = treesOf(*memory.getFunction()).first;
-    int64_t distance = *offset - from.getSExtValue();
+    auto [known, isNew] = written.try_emplace(&source, std::vector<Use>{{&copied, {}}}); // what is being looked at may all be set
+    if (isNew) {
+      Uses there = usesOf({{&source, Step{0, 0}}}, *source.getFunction(), depth + 1);
+      known->second = there.isKnown ? there.writes : std::vector<Use>{{&source, {}}};
+    }
+    DominatorTree &tree = treesOf(*copied.getFunction()).first;
     for (const Use &write : known->second)
-      if (write.by == &memory || isPotentiallyReachable(write.by, &memory, nullptr, &tree)) {
-        bool isWhole = write.bytes.begin == INT64_MIN;
+      if (write.by == &copied || isPotentiallyReachable(write.by, &copied, nullptr, &tree)) {
+        bool isWhole = write.bytes.isAll() || write.bytes.step;
         Bytes there = isWhole ? bytes : Bytes{std::max(write.bytes.begin + distance, bytes.begin), std::min(write.bytes.end + distance, bytes.end)};
         if (there.begin < there.end)
-          uses.writes.push_back({&memory, there});
+          uses.writes.push_back({&by, there});
       }
+  }
+
+  // A store. Of a small object that a function returns by value, only what the function has set is set then.
+  void addStore(StoreInst &store, Bytes bytes, Uses &uses, unsigned depth) {
+    Value *value = store.getValueOperand();
+    auto *part = dyn_cast<ExtractValueInst>(value);
+    auto *call = dyn_cast<CallBase>(part ? part->getAggregateOperand() : value);
+    Function *called = call ? call->getCalledFunction() : nullptr;
+    ReturnInst *end = nullptr;
+    size_t ends = 0;
+    if (called && !called->isDeclaration() && !called->isInterposable())
+      for (BasicBlock &block : *called)
+        if (auto *returned = dyn_cast<ReturnInst>(block.getTerminator()))
+          end = returned, ends++;
+    auto *load = ends == 1 && end->getReturnValue() ? dyn_cast<LoadInst>(end->getReturnValue()) : nullptr;
+    const DataLayout &layout = store.getModule()->getDataLayout();
+    APInt from(64, 0);
+    auto *source = load ? dyn_cast<AllocaInst>(load->getPointerOperand()->stripAndAccumulateConstantOffsets(layout, from, true)) : nullptr;
+    auto *type = dyn_cast<StructType>(call ? call->getType() : value->getType());
+    if (!source || (part && (!type || part->getNumIndices() != 1)))
+      return uses.writes.push_back({&store, bytes});
+    int64_t within = part ? int64_t(layout.getStructLayout(type)->getElementOffset(part->getIndices()[0])) : 0;
+    addSet(store, bytes, *source, bytes.begin - within - from.getSExtValue(), *load, uses, depth);
   }
 
   void addCall(CallBase &call, Value *address, Offset offset, Uses &uses, SmallVectorImpl<Place> &places, unsigned depth) {
@@ -278,14 +290,13 @@ private:
       uses.writes.push_back({&call, {}});
       return;
     }
-    auto moved = [&](Bytes bytes) { return offset && bytes.begin != INT64_MIN ? Bytes{bytes.begin + *offset, bytes.end + *offset} : Bytes(); };
     for (Bytes bytes : summary.written)
-      uses.writes.push_back({&call, moved(bytes)});
+      uses.writes.push_back({&call, bytes.moved(offset)});
     if (!inside)
       for (Bytes bytes : summary.read)
-        uses.reads.push_back({&call, moved(bytes)});
+        uses.reads.push_back({&call, bytes.moved(offset)});
     for (Offset further : summary.returned)
-      places.push_back({&call, offset && further ? Offset(*offset + *further) : Offset()});
+      places.push_back({&call, offset + further});
   }
 
   // A copy of the function may stand elsewhere in the program: C++ lets it do nothing else there.
@@ -294,7 +305,7 @@ private:
     if (!isNew) // unknown as long as it is looked at
       return found->second;
     Function &function = *argument.getParent();
-    Uses uses = usesOf({{&argument, 0}}, function, depth);
+    Uses uses = usesOf({{&argument, Step{0, 0}}}, function, depth);
     Summary summary;
     summary.isKnown = uses.isKnown;
     for (const Use &write : uses.writes)
@@ -306,21 +317,6 @@ private:
       if (!isCopied(*read.by) && ways.dominates(read.by->getParent(), &function.getEntryBlock()) && isFirst(read, uses, tree))
         summary.read.push_back(read.bytes);
     return summaries[&argument] = summary;
-  }
-
-  // Whether a load is there for nothing but to store the value elsewhere, as in the copy of an object.
-  static bool isCopied(const Instruction &load) {
-    return isa<LoadInst>(load) && all_of(load.users(), [](const User *user) { return isa<StoreInst>(user); });
-  }
-
-  // Whether a structure, or a part of it that is no member, is given to a function or returned: nobody may ever use some of it.
-  static bool isPassed(const LoadInst &load) {
-    auto *element = dyn_cast<GetElementPtrInst>(load.getPointerOperand());
-    auto *local = dyn_cast<AllocaInst>(element ? element->getPointerOperand() : load.getPointerOperand());
-    if (!local || !local->getAllocatedType()->isStructTy() || (element && cast<StructType>(local->getAllocatedType())->hasName() &&
-                                                                element->getSourceElementType() == local->getAllocatedType()))
-      return false;
-    return all_of(load.users(), [](const User *user) { return isa<CallBase>(user) || isa<ReturnInst>(user); });
   }
 };
 
@@ -334,10 +330,16 @@ bool isRegion(const Function &function) {
 void tellUnset(Module &module, bool isDevice) {
   LLVMContext &context = module.getContext();
   std::vector<std::pair<Instruction *, std::string>> reads;
+  std::vector<std::pair<Instruction *, AllocaInst *>> maps;
   UnsetReads unset;
   for (Function &function : module) {
     if (function.isDeclaration())
       continue;
+    if (!isDevice)
+      for (Instruction &instruction : instructions(function))
+        if (auto *variable = dyn_cast<AllocaInst>(&instruction); variable && !sourceName(*variable).empty())
+          if (Instruction *map = unset.mappedUnset(*variable))
+            maps.push_back({map, variable});
     bool isWhole = isDevice || isRegion(function); // of other code, only what a region reads of an object
     for (Instruction &instruction : instructions(function))
       if (auto *variable = dyn_cast<AllocaInst>(&instruction); variable && (isWhole || variable->getAllocatedType()->isStructTy()))
@@ -358,23 +360,32 @@ void tellUnset(Module &module, bool isDevice) {
   auto *pointer = PointerType::get(context, 0);
   auto *i32 = Type::getInt32Ty(context);
   auto *type = FunctionType::get(Type::getVoidTy(context), {pointer, pointer, i32}, false);
-  GlobalVariable *recorder = nullptr; // null without one; weak, for it is found when the program starts
+  auto ofRecorder = [&](const char *name) { // null without one; weak, for it is found when the program starts
+    GlobalVariable *recorder = module.getNamedGlobal(name);
+    if (!recorder) {
+      recorder = new GlobalVariable(module, pointer, false, GlobalValue::WeakAnyLinkage, ConstantPointerNull::get(pointer), name);
+      recorder->setVisibility(GlobalValue::HiddenVisibility);
+    }
+    return recorder;
+  };
+  auto tell = [&](const char *name, FunctionType *told, Instruction *before, ArrayRef<Value *> words) {
+    IRBuilder<> builder(before);
+    Value *function = builder.CreateLoad(pointer, ofRecorder(name));
+    builder.SetInsertPoint(SplitBlockAndInsertIfThen(builder.CreateIsNotNull(function), before->getIterator(), false));
+    builder.CreateCall(told, function, words);
+  };
   for (auto &[read, name] : reads) {
     const DILocation *location = read->getDebugLoc();
     Value *words[] = {text(name), text(location->getFilename()), ConstantInt::get(i32, location->getLine())};
-    IRBuilder<> builder(read);
-    if (isDevice) {
-      builder.CreateCall(module.getOrInsertFunction(Unset, type), words);
-      continue;
-    }
-    if (!recorder) {
-      recorder = new GlobalVariable(module, pointer, false, GlobalValue::WeakAnyLinkage, ConstantPointerNull::get(pointer), Unset);
-      recorder->setVisibility(GlobalValue::HiddenVisibility);
-    }
-    Value *tell = builder.CreateLoad(pointer, recorder);
-    builder.SetInsertPoint(SplitBlockAndInsertIfThen(builder.CreateIsNotNull(tell), read->getIterator(), false));
-    builder.CreateCall(type, tell, words);
+    if (isDevice)
+      IRBuilder<>(read).CreateCall(module.getOrInsertFunction(Unset, type), words);
+    else
+      tell(Unset, type, read, words);
   }
+  auto *i64 = Type::getInt64Ty(context);
+  for (auto &[map, variable] : maps)
+    if (std::optional<TypeSize> bytes = variable->getAllocationSize(module.getDataLayout()); bytes && !bytes->isScalable())
+      tell(New, FunctionType::get(Type::getVoidTy(context), {pointer, i64}, false), map, {variable, ConstantInt::get(i64, bytes->getFixedValue())});
 }
 
 } // namespace offload

@@ -232,6 +232,13 @@ bool tells_new(size_t bytes) {
   return exact && pages && bytes && (bytes >= SMALLEST || __atomic_sub_fetch(&few, 1, __ATOMIC_RELAXED) >= 0);
 }
 
+/* Called before a variable of the stack is mapped that nobody has written. */
+EXPORT void offload_recorder_new(uint64_t address, uint64_t bytes);
+EXPORT void offload_recorder_new(uint64_t address, uint64_t bytes) {
+  if (exact && pages)
+    put_touch(address, address + bytes, MAYBE | STORES);
+}
+
 static void put_given(uint64_t address) {
   if (address >> 47 || !(pages[address >> SHIFT] & TRACKED) || given_at[address / 8 % GIVEN] == address)
     return; /* a loop says so again and again */
