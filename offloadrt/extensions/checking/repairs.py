@@ -28,14 +28,16 @@ from offloadrt.trace.events import PS_PER_S, Allocate, CallBegin, CallEnd, CopyB
 
 _BLOCKS: Final[Mapping[type[Event], str]] = {Allocate: "alloc", Free: "free"}
 _NOTED: Final = frozenset((CallBegin, CallEnd, CopyBegin, CopyEnd, *_BLOCKS))
+_COPIES: Final = {"cuMemcpyHtoDAsync": "h2d", "cuMemcpyDtoHAsync": "d2h"}
 
 
 class Costs(Trace):
     """Collects the durations of a run's data operations; `take` returns them in the order in which they began.
 
-    A copy lasts from the first to the last piece on a copy engine. An allocation or a free lasts as long as its driver
-    call. An operation that a pool of the runtime served without the driver takes no time. It is the run's trace, but it
-    keeps no event: most events of a run are of locks, and nothing is asked of them here.
+    A copy lasts from the first to the last piece on a copy engine, or to the end of its driver call if that is later; a
+    call that returns before the copy begins is added. An allocation or a free lasts as long as its driver call. An
+    operation that a pool of the runtime served without the driver takes no time. It is the run's trace, but it keeps no
+    event: most events of a run are of locks, and nothing is asked of them here.
     """
 
     def __init__(self, sim: Simulation) -> None:
@@ -46,6 +48,7 @@ class Costs(Trace):
         self._copies: dict[tuple[str, int, int], dict[int, tuple[int, int, int]]] = {}
         self._queues: dict[tuple[str, int, int], deque[tuple[int, int, int]]] = {}
         self._lasted: dict[tuple[str, int, int, int], deque[int]] = {}
+        self._copying: dict[tuple[str, int, int], deque[tuple[int, int]]] = {}
 
     def __call__(self, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
         """Note the time of an event of a copy, an allocation, a free or a driver call; ignore any other."""
@@ -60,6 +63,8 @@ class Costs(Trace):
             if self._calls.get(actor):
                 began = self._calls[actor].pop()
                 block = self._blocks_of.pop(actor, None)
+                if (way := _COPIES.get(payload[0])) is not None:
+                    self._copying.setdefault((way, device, cause), deque()).append((began, self._now()))
                 if block is not None:
                     self._lasted.setdefault(block, deque()).append(self._now() - began)
         elif kind is CopyBegin:
@@ -94,7 +99,10 @@ class Costs(Trace):
         while pieces and 0 < pieces[0][2] <= left:
             piece = pieces.popleft()
             end, left = max(end, piece[1]), left - piece[2]
-        return (end - begin) / PS_PER_S
+        calls = self._copying.get((op, device, cause))
+        called, left_call = calls.popleft() if calls else (begin, begin)
+        beside = left_call - called if left_call <= begin else 0
+        return (max(end, left_call) - begin + beside) / PS_PER_S
 
 
 Key = tuple[str, int, int, int, int]
@@ -335,7 +343,8 @@ class NoCost:
         """Allocate device memory, and return its address: without time if this was chosen, else by the allocator."""
         if not self._chooses("alloc", 0, nbytes):
             return await self._allocator.allocate(nbytes, phantom)
-        block, _ = self._memory.allocate(nbytes, phantom)
+        # In segments of its own: the next block that needs a part of one is not the cheaper for it.
+        block, _ = self._memory.allocate(max(nbytes, self._memory.segment), phantom)
         self._own.add(block.address)
         return block.address
 

@@ -549,11 +549,11 @@ class ReplayedProgram:
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])
             array = self._arrays.at(number, frame)
-            if array is None and number in frame.shifts:
+            kind = int(columns["touch.kind"][place])
+            if array is None and (number in frame.shifts or kind == NEW_BLOCK):
                 array = self.allocate(number, written=True, frame=frame)
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                kind = int(columns["touch.kind"][place])
                 if kind not in (MAYBE_LOADED, NEW_BLOCK):
                     await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
