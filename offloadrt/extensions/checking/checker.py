@@ -211,7 +211,9 @@ class Checker:
         if self._found.has("fatal error") or self._lost.has_died:
             return  # the emulated runtime has reported it too
         story = Story("the program", event.how, event.where, self.sim.now)
-        self._fatal(event.message or f"the program {event.how}", story, self._old_at.get(event.where))
+        # A kernel that worked on an old copy may have spoiled memory that the host came to later.
+        old = self._old_at.get(event.where) or next(iter(self._old_at.values()), None)
+        self._fatal(event.message or f"the program {event.how}", story, old)
 
     def _fatal(self, message: str, story: Story, old: Story | None) -> None:
         """Report what ended the program. old: who made the mapping, kept by LLVM, that its last directive found."""

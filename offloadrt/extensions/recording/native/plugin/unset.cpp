@@ -385,7 +385,8 @@ void tellUnset(Module &module, bool isDevice) {
   auto *i64 = Type::getInt64Ty(context);
   for (auto &[map, variable] : maps)
     if (std::optional<TypeSize> bytes = variable->getAllocationSize(module.getDataLayout()); bytes && !bytes->isScalable())
-      tell(New, FunctionType::get(Type::getVoidTy(context), {pointer, i64}, false), map, {variable, ConstantInt::get(i64, bytes->getFixedValue())});
+      tell(New, FunctionType::get(Type::getVoidTy(context), {i64, i64}, false), map,
+           {IRBuilder<>(map).CreatePtrToInt(variable, i64), ConstantInt::get(i64, bytes->getFixedValue())}); // as a number: it is given to nobody
 }
 
 } // namespace offload
