@@ -87,24 +87,25 @@ class Flag:
     detached: Callable[[], None] | None = None
     """Completes the task that has ended without it, if the flag stands for the event of a `detach` clause."""
     _early: set[int] = attrs.field(factory=set)
-    _waiting: dict[Callable[[], None], None] = attrs.field(factory=dict)
+    _waiting: dict[int, dict[Callable[[], None], None]] = attrs.field(factory=dict)
 
     def has_come(self, releases: int, wake: Callable[[], None]) -> bool:
-        """Tell whether the flag has been released this many times; if not, its next release calls `wake`."""
+        """Tell whether the flag has been released this many times; if not, the release that is the last of them calls `wake`."""
         if self.releases < releases:
-            self._waiting[wake] = None
+            self._waiting.setdefault(releases, {})[wake] = None
         return self.releases >= releases
 
     def release(self, number: int = NONE) -> None:
         """Release the flag: count the release with this number, or the next one for NONE."""
+        waiting: dict[Callable[[], None], None] = {}
         self._early.add(self.releases + 1 if number == NONE else number)
         while self.releases + 1 in self._early:
             self.releases += 1
             self._early.remove(self.releases)
+            waiting |= self._waiting.pop(self.releases, {})
         if self.detached is not None:
             self.detached()
             self.detached = None
-        waiting, self._waiting = self._waiting, {}
         for wake in waiting:
             wake()
 
@@ -204,6 +205,8 @@ class RunningTask:
     """Its child tasks that have begun and not ended (an ordered set)."""
     event: Flag | None = None
     """The event of its `detach` clause, if that is not fulfilled when it ends."""
+    alone: bool = False
+    """Whether it has an actor of its own, so that others begin the tasks for which it waits."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -616,7 +619,11 @@ class TaskWalk:
             running.event = None if flag.releases else flag
         elif self._recording.meta.exact and self._repeats is None:
             counted, team = flag or self._locked[lock], running.team
-            await team.work_until(lambda: counted.has_come(turn, team.wake))
+            if not running.alone:
+                await team.work_until(lambda: counted.has_come(turn, team.wake))
+            elif not counted.has_come(turn, (come := Signal(self._sim, "turn")).set):
+                team.lets_go()
+                await come.wait()
         since = self._sim.now
         if lock in self._turns:
             await self._turns[lock].take(turn)
@@ -662,7 +669,9 @@ class TaskWalk:
         if kind == TaskKind.UNDEFERRED:
             if depends:
                 await self._wait(running, dependences)
-            await _run_on_top(self._walk(RunningTask(running.t, running.team, running.group), task))
+            await _run_on_top(
+                self._walk(RunningTask(running.t, running.team, running.group, alone=running.alone), task)
+            )
             return
         program, on_helpers = self._offload, kind == TaskKind.TARGET
         if on_helpers:
@@ -675,7 +684,7 @@ class TaskWalk:
             if log is not None and arrow is not None:
                 log.task_run(self._sim.current, arrow)
             t = program.host_thread(number=0) if on_helpers else running.t
-            this = RunningTask(t, running.team, made.group)
+            this = RunningTask(t, running.team, made.group, alone=waits)
             running.running[this] = None
             await (stacked(self._walk(this, task)) if on_helpers else self._walk(this, task))
             del running.running[this]
