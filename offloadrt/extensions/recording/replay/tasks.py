@@ -90,7 +90,7 @@ class Flag:
     _waiting: dict[int, dict[Callable[[], None], None]] = attrs.field(factory=dict)
 
     def has_come(self, releases: int, wake: Callable[[], None]) -> bool:
-        """Tell whether the flag has been released this many times; if not, the release that is the last of them calls `wake`."""
+        """Tell whether the flag has been released so many times; if not, the last of these releases calls `wake`."""
         if self.releases < releases:
             self._waiting.setdefault(releases, {})[wake] = None
         return self.releases >= releases
