@@ -927,6 +927,28 @@ NI void c_section_2d_ok(void) { /* ok */
   for(int i=5;i<15;i++)for(int j=0;j<30;j++)m[i][j]+=1;
   sink=sum(&m[0][0],600);
 }
+NI void c_teams_on_host_ok(void) { /* ok */
+  double *a=mk(N,1); volatile int device=0;
+#pragma omp target data map(tofrom:a[0:N]) if(device)
+  {
+#pragma omp target teams distribute parallel for if(device)
+  for(int i=0;i<N;i++) a[i]+=1;
+  }
+#pragma omp target teams distribute parallel for map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=sum(a,N); free(a);
+}
+NI void c_teams_on_host_stale(void) { /* stale data */
+  double *a=mk(N,1); volatile int device=0;
+#pragma omp target data map(to:a[0:N])
+  {
+#pragma omp target teams distribute parallel for if(device)
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) if(a[i]<0) a[i]=1;
+  }
+  free(a);
+}
 NI void c_section_in_bytes(void) { /* map beyond the array+stale data */
   // what lies behind is another array, and the program goes on
   int *a=malloc(N*sizeof*a),*b=malloc(N*sizeof*b);
@@ -2662,6 +2684,8 @@ static const struct {
     CASE(section_offset_ok),
     CASE(section_offset_beyond),
     CASE(section_2d_ok),
+    CASE(teams_on_host_ok),
+    CASE(teams_on_host_stale),
     CASE(section_in_bytes),
     CASE(section_2d_stack_beyond),
     CASE(struct_ptr_member_ok),

@@ -672,8 +672,8 @@ class Assembler:
         thread.below.append(thread.task)
         initial = row[6] & 0xF == _INITIAL_TASK
         known = thread.task
-        if initial and known is not None and (thread.orders or self.ranks.begins_in(known)):
-            self._by_identifier[row[3]] = known  # it called MPI, or locked, before OpenMP reported the thread
+        if initial and known is not None:  # it called MPI, or locked, before OpenMP reported the thread; or it is the
+            self._by_identifier[row[3]] = known  # first of the teams that a region has on the host
             return
         task = self.make_task(TaskKind.INITIAL if initial else TaskKind.IMPLICIT, thread.number, row[3])
         if not initial:
