@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class AddressMap(Generic[T]):
-    """A map from addresses to values; ``before`` finds the value at an address or the last one before it.
+    """Map addresses to values; ``before`` finds the value at an address or, without one, at the nearest lower address.
 
-    The addresses are one sorted list.  An insertion moves the rest of the list, which is one ``memmove``: for the
+    The addresses are one sorted list. An insertion moves the rest of the list, which is one ``memmove``: for the
     thousands of blocks that a program has, this is cheaper than a tree of Python objects.
     """
 
@@ -33,10 +33,7 @@ class AddressMap(Generic[T]):
         return map(self._at.__getitem__, self._begins)
 
     def __setitem__(self, address: int, value: T) -> None:
-        """Record that ``value`` begins at ``address``.
-
-        Raises ValueError where another value begins.
-        """
+        """Record that ``value`` begins at ``address``. Raises ValueError where another value begins."""
         if address in self._at:
             raise ValueError(f"{self._at[address]!r} begins at {address:#x} already")
         insort(self._begins, address)
@@ -50,7 +47,7 @@ class AddressMap(Generic[T]):
         return self._at.pop(address)
 
     def before(self, address: int) -> tuple[int, T] | None:
-        """Return (address, value) of the value at ``address`` or, failing that, of the last one before it."""
+        """Return (address, value) of the entry at ``address``, or else at the next lower address; None without one."""
         index = bisect_right(self._begins, address)
         if not index:
             return None

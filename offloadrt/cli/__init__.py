@@ -137,7 +137,7 @@ def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
 
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
-    """Write the message for a command line that the parser (cyclopts) rejects: what is wrong, and how to get help."""
+    """Return the message for a command line that the parser (cyclopts) rejects: what is wrong, and how to get help."""
     from cyclopts import MissingArgumentError, RepeatArgumentError, UnusedCliTokensError
 
     command = " ".join(error.command_chain or ())

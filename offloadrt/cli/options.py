@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Raise UserError for a negative number of draws. cyclopts calls this with the option's type as `kind`."""
+    """Raise UserError if `value`, a number of draws, is negative. `kind` is the option's type, as cyclopts gives it."""
     if value is not None and value < 0:
         raise UserError(f"--draws {value}: it cannot be negative")
 
@@ -55,7 +55,10 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def effort_of(draws: int | None, budget: str | None, usual_s: float, most: int) -> Effort:
-    """Return how many runs with random costs `--draws` and `--budget` ask for (`Effort.of`). UserError if bad."""
+    """Return how many runs with random costs `--draws` and `--budget` ask for. Raises UserError for a bad value.
+
+    usual_s: the budget, in real seconds, and most: the number of runs, if the user gives neither.
+    """
     from offloadrt.study.certainty import Effort
 
     return Effort.of(draws, None if budget is None else seconds_of(budget), usual_s, most)
@@ -107,9 +110,10 @@ _BEGINS = {
 
 
 def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
-    """Check the files that a command will write. outputs: by option name; inputs: files that the command reads.
+    """Check the files that a command will write. Raises UserError if one of them cannot or must not be written.
 
-    Raises UserError for an output that names another output, an input, a source, a folder, or a file of another kind.
+    outputs: the files to write, by the option that names them. inputs: the files that the command reads. An output must
+    be no input, no other output, no source file, no folder, and no existing file of another kind.
     """
     read = list(inputs)
     named: dict[Path, tuple[str, Path]] = {}
@@ -154,7 +158,7 @@ def check_folder(out: Path) -> None:
 
 
 def read_by(scenario: Scenario, given: Mapping[str, Any], *profiles: str | None) -> list[str | Path | None]:
-    """Return the texts and paths that may name files which a run reads: its script, parameters and profiles."""
+    """Return all texts and paths that may name files which a run reads: its script, parameters and profiles."""
     return [scenario.path, *(value for value in given.values() if isinstance(value, str)), *profiles]
 
 

@@ -286,7 +286,7 @@ def _repeats(run: Result) -> Iterable[RenderableType]:
 
 
 def where_time_went(run: Result) -> Table:
-    """Show the shares of the host threads' time, the largest first."""
+    """Make a table of the shares of the host threads' time by category, the largest first."""
     from offloadrt.trace import HOST_TIME
 
     table = table_of("\nwhere the host threads' time went", "", "time", "share", "", right=(1, 2))

@@ -87,7 +87,7 @@ def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
 
 @contextlib.contextmanager
 def interruptible(what: str) -> Iterator[None]:
-    """Let Ctrl-C end only the body, an optional part of the work, and then print that `what` is left out."""
+    """Let Ctrl-C end only the `with` body, an optional part of the work; then print that part `what` is left out."""
     try:
         yield
     except KeyboardInterrupt:
@@ -149,7 +149,10 @@ class StepProgress:
         self._begun = time.monotonic()
 
     def reached(self, title: str, done: int, total: int) -> None:
-        """Note that `done` of `total` steps are over. Steps done before a stage's first report took no time here."""
+        """Note that `done` of the `total` steps of the stage `title` are over.
+
+        The estimate of the remaining time counts steps from the stage's first call on: earlier ones were done before.
+        """
         if title != self.title or done < self._done:
             self.title, self._first, self._begun = title, done, time.monotonic()
         self._done, self._total = done, total
@@ -191,9 +194,9 @@ def _now_and_then(wanted: bool, line: Callable[[], str], every_s: float | None =
 
 @contextlib.contextmanager
 def run_progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[Run], None]]]:
-    """Show how far a run is: a bar if standard error is a terminal, else a line with its virtual time.
+    """Show how far a run is: a bar if standard error is a terminal, else lines with the run's virtual time.
 
-    Yields two functions: one to call with (done, total) steps, and one to call with the run before it begins.
+    Yields two functions: one to call with (done, total) steps, and one to call with the `Run` before it begins.
     """
     runs: list[Run] = []
     steps = StepProgress()
@@ -230,7 +233,10 @@ class _NoBars:
 
 @contextlib.contextmanager
 def stages(title: str) -> Iterator[Any]:
-    """Show progress stage by stage: a bar each on a terminal, else a line at the start and every few seconds."""
+    """Show the progress of each stage: a bar on a terminal, else a line at its start and every few seconds.
+
+    Yields the function to call with (stage's name, runs done, runs requested); a new name starts a stage.
+    """
     from offloadrt.study.reporting.words import counted_runs
 
     steps, tasks = StepProgress(), dict[str, Any]()

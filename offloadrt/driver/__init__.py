@@ -49,10 +49,10 @@ class ManagedCalls(Protocol):
         """Return the unified-memory driver; None until the program uses managed memory."""
 
     def start(self) -> Uvm:
-        """Begin to use managed memory, and spawn its actors; called by a running actor."""
+        """Begin to use managed memory: spawn the unified-memory driver's actors. The caller must be a running actor."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
-        """Allocate managed memory, independently of other arrays; return its address. name: for reports."""
+        """Allocate managed memory, and return its address. name: the object's name in reports."""
 
     async def free(self, address: int) -> None: ...
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
@@ -100,7 +100,7 @@ class Driver(Protocol):
         """Return the statistics of the driver's locks, by name."""
 
     def engines(self) -> Mapping[str, Any]:
-        """Return the statistics of the driver's own actors, by name."""
+        """Return the statistics (busy and idle time, …) of the driver's own actors, by the actor's name."""
 
     def faults(self) -> dict[str, int]:
         """Return the number of page faults so far, by kind."""
@@ -110,9 +110,10 @@ class Driver(Protocol):
 
 
 def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequence[Driver]]:
-    """Return the driver libraries of each process on its first ``devices`` devices, by the entry ``driver.api``.
+    """Return the driver libraries by process and device: those of the first ``devices`` devices of each process.
 
-    Each process has its own `Machine` object in ``views``; all processes on one node share the kernel drivers.
+    ``views`` has a `Machine` object for each process. The profile's entry ``driver.api`` chooses the library. All
+    processes on one node share the kernel drivers.
     """
     opened: list[Sequence[Driver]] = []
     for _, on_node in itertools.groupby(views, lambda view: view.node):

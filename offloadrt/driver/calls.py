@@ -69,10 +69,10 @@ OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 
 
 class DriverError(Exception):
-    """Raised for a call that returned an error code.
+    """Raised for a driver call that returned an error code.
 
-    ``call`` and ``code`` are the real names; ``detail`` has the reason. ``where`` has the thread and the virtual time,
-    once the call has returned.
+    ``call`` and ``code`` are the names of the real function and code; ``detail`` has the reason. ``where`` names the
+    calling thread and the virtual time, once the call has returned.
     """
 
     where = ""
@@ -160,7 +160,7 @@ STICKY: Final = frozenset(
 
 
 class FailingCalls:
-    """Injects faults into one device's calls; ``library`` is the profile's entry ``driver.api``."""
+    """Makes calls on a device fail where the run injects faults; ``library`` is the profile's entry ``driver.api``."""
 
     def __init__(self, injector: Injector, device: int, library: str) -> None:
         self._injector = injector
@@ -199,7 +199,7 @@ class FailingCalls:
 
 
 class CallAccounts:
-    """Accounts for the calls on one device; ``names`` translates CUDA's names into those of another library."""
+    """Counts the calls on one device and their times; ``names`` translates CUDA's names into another library's."""
 
     def __init__(self, machine: Machine, device: Device, names: Mapping[str, str]) -> None:
         self.sim = machine.sim
@@ -213,10 +213,11 @@ class CallAccounts:
             self.failing = FailingCalls(machine.injector, device.index, machine.spec.text("driver.api"))
 
     def call(self, api: str, queue: int = -1, cause: int | None = None, nbytes: int = 0) -> DriverCall:
-        """Account for one call from entry to return: ``with accounts.call("cuMemAlloc") as call``.
+        """Count one call and its time, from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
-        requested size of an allocation of device memory.
+        ``queue`` is the number of the stream that the call concerns, -1 for none. ``cause`` is the number of the
+        directive that makes the call; None: the running actor's directive. ``nbytes``: requested size of an allocation
+        of device memory.
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
@@ -248,7 +249,7 @@ class DriverCall(msgspec.Struct, eq=False):
         return self
 
     def takes(self, **arguments: int | str) -> None:
-        """Pass the call's arguments to the causal log: `bytes`, and the `address` on the device."""
+        """Record the call's arguments for the causal log, such as `bytes` and the `address` on the device."""
         trace = self.accounts.trace
         if trace is not None and trace.causal_log is not None:
             trace.causal_log.called_with(self.accounts.sim.current, arguments)
@@ -275,7 +276,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """What a kernel accesses outside the device's own blocks; these become fields of the ``KernelPacket``."""
+    """Lists what memory a kernel accesses outside the device's own blocks, as fields of its ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""

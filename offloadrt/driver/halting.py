@@ -46,7 +46,10 @@ class Halting:
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:
-        """Halt the device; return the argument of ``end``. The wait counts as ``drain`` in the host's time."""
+        """Halt the device's kernels; return the message to pass to ``end``. The wait counts as host time ``drain``.
+
+        reason: why, for reports. cause: the number of the directive for which the device is halted.
+        """
         since = self._sim.now
         resume = await halt(self._device, self._halts[operation], reason, cause)
         self._host_time.add("drain", self._sim.now - since)
@@ -63,7 +66,8 @@ async def halt(
 ) -> ResumeKernels:
     """Wait until a device's kernels are halted; return the message that lets the kernels run again.
 
-    how: whether kernels finish first (DrainKernels) or stop where they are (SuspendKernels).
+    how: whether kernels finish first (DrainKernels) or stop in the middle (SuspendKernels). reason: why, for reports.
+    cause: the number of the directive for which the device is halted.
     """
     mailbox = device.compute.mailbox
     suspends = how is SuspendKernels

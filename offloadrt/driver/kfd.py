@@ -405,10 +405,10 @@ class Kfd:
     async def host_touch(self, begin: int, nbytes: int, *, of_program: bool = True) -> int:
         """Touch a range of host memory as the calling thread; return how many pages the thread populated.
 
-        ``of_program`` says whether the thread belongs to the program, so that its time is accounted for.
+        ``of_program``: whether the time counts as host time of the program, as it does for a thread of the program.
 
-        The thread takes the mmap lock once for each range of ``fault.range`` bytes in which it has to populate pages.
-        A real thread takes it once for each page; its seconds are the same, but others wait for it in longer pieces.
+        The thread takes the mmap lock once for each range of ``fault.range`` bytes in which it has to populate pages. A
+        real thread takes it once for each page; its seconds are the same, but others wait for it in longer pieces.
         """
         populated, size = 0, self.faults.spec.range
         for low, high in self.host_pages.missing(begin, nbytes):

@@ -211,7 +211,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel of the library, which bypasses the stream's queue; the parameters are those of `copy`."""
+        """Copy by a kernel of the library (a blit), outside the stream's queue; the parameters are those of `copy`."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -392,8 +392,8 @@ class RocrSignals:
     async def wait(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of the last command submitted to a stream (hsa_signal_wait_scacquire).
 
-        The host time of the wait is divided by the stream's work meanwhile, unless ``category`` names the entry of
-        ``trace.HOST_TIME`` that gets all of it.
+        The wait counts as host time of copies or kernels, as the stream executed them meanwhile. If ``category`` is
+        given, an entry of ``trace.HOST_TIME``, all of the wait counts for that category.
         """
         with self._calls.call("signal_wait_scacquire"):
             if signal.is_set:
@@ -430,7 +430,7 @@ class RocrQueues:
         self._fits: Memo[int, Launch] = Memo()  # by id
 
     def take(self, stream: Stream) -> None:
-        """Give a stream a queue to submit to; if the queue is new, its first packet creates it."""
+        """Choose an HSA queue for a stream to submit to; if the queue is new, the stream's first packet creates it."""
         self._device.hsa_queues.take(stream)
 
     async def dispatch(
@@ -481,7 +481,7 @@ class RocrQueues:
             trace(events.KernelSubmit, self._device.index, queue, cause, number, launch.kernel.name)
 
     async def barrier(self, stream: Stream, cause: int, depends: HsaSignal, done: HsaSignal) -> None:
-        """Hold up what is submitted to the stream from now on until ``depends`` is set."""
+        """Put a barrier into a stream: what is submitted from now on starts after ``depends``; then ``done`` is set."""
         number = stream.queue.number
         if number not in self.locks:
             await self.create(number)
@@ -507,10 +507,7 @@ class RocrQueues:
             lock.release()
 
     def _check(self, launch: Launch) -> None:
-        """Check that a team of the launch fits on a compute unit.
-
-        Raises DriverError.
-        """
+        """Check that a team of the launch fits on a compute unit. Raises DriverError."""
         try:
             self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:
@@ -564,10 +561,7 @@ class RocrMemory:
             await self._kfd.free_host()
 
     async def free(self, address: int) -> None:
-        """Free a block of the device's memory pool.
-
-        Raises DriverError for an address at which no block begins.
-        """
+        """Free a block of the device's memory pool. Raises DriverError for an address at which no block begins."""
         with self._calls.call("memory_pool_free") as call:
             try:
                 block = await self._kfd.free(address)
@@ -697,7 +691,7 @@ class Rocr:
         return {self.handler.name: self.handler.statistics()}
 
     def faults(self) -> dict[str, int]:
-        """Count the pages of host memory that entered page tables, by what entered them (a fault, a prefault, …).
+        """Count the pages of host memory that entered page tables, by the way they came in (a fault, a prefault, …).
 
         ``study.run.Run.faults`` explains the names.
         """

@@ -50,7 +50,7 @@ class Loop:
 
 @attrs.frozen
 class Within:
-    """The condition ``low <= index <= high`` with loop-invariant bounds; a bound that is None excludes nothing."""
+    """The condition ``low <= index <= high``, whose bounds do not change in the loop; None stands for no bound."""
 
     low: Polynomial | None
     index: Polynomial | None
@@ -62,7 +62,7 @@ class Within:
 
 @attrs.frozen(eq=False)
 class Probability:
-    """The probability that a condition holds, as a tree over its branches."""
+    """The probability that a condition holds, as a tree: `not`, `and` and `or` over the single tests (branches)."""
 
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
@@ -71,7 +71,10 @@ class Probability:
     """The ranges that together decide the branch, if ranges do; a launch counts how often all of them hold."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
-        """Compute the probability of the condition; `of_branch` turns what `expect` says of a branch into a number."""
+        """Compute the probability that the condition holds.
+
+        of_branch: converts a branch's hint (what `expect` says of it) to a probability.
+        """
         if self.kind == "branch":
             return of_branch(self.hint)
         product = 1.0
@@ -89,7 +92,7 @@ class Probability:
         return plain, not negated
 
     def hints(self) -> Iterable[Hint]:
-        """Yield what the program says about the condition's branches (`expect`), branch by branch."""
+        """Yield the hint of each test in the condition: what the program says about it with `expect`."""
         if self.kind == "branch":
             yield self.hint
         for part in self.parts:
@@ -121,7 +124,7 @@ def negated(holds: Probability) -> Probability:
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if`; or, in a path directly after a loop, one more bound of that loop's range."""
+    """One side of an `if`, which a statement stands in; directly after a loop in a path: another bound of that loop."""
 
     probability: Probability
     line: int
@@ -139,7 +142,7 @@ Path = tuple[Loop | Branch, ...]
 
 
 def loops_of(path: Path) -> tuple[Loop, ...]:
-    """Return the loops around a block, the outermost one first."""
+    """Return the loops among `path`, the loops and branches around some source code; the outermost one comes first."""
     return tuple([part for part in path if isinstance(part, Loop)])
 
 
@@ -165,9 +168,10 @@ def static_probability(hint: Hint) -> float:
 
 
 def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[Loop], bool] | None = None) -> float:
-    """Return how often a block runs in each iteration of the loops shared out among teams, as a compiler estimates.
+    """Return how often code runs in one iteration of the loops that teams share, as a compiler estimates it.
 
-    A block outside those (`distributed`) loops runs once in a launch. Loops for which `shared` is true do not count.
+    path: the loops and branches around the code. distributed: the loops whose iterations teams share; code outside of
+    them runs once in a launch. shared: tells of a loop whether to count it as one iteration.
     """
     frequency = 1.0
     for part in path:
@@ -206,7 +210,7 @@ class ArrayAccess:
 
     @property
     def pattern(self) -> Pattern:
-        """Return the index's pattern: affine in loop variables, indirect through arrays, constant, or irregular."""
+        """Return how the index is formed: affine in loop variables, indirect (from an array), constant or irregular."""
         if self.through:
             return "indirect"
         if not self.loops:
@@ -260,7 +264,7 @@ class Walk:
 
     @property
     def distributed(self) -> tuple[Loop, ...]:
-        """Return the distributed loop, whose iterations the device shares out; several loops with `collapse`."""
+        """Return the distributed loop, whose iterations the teams share; with `collapse`, several nested loops."""
         return tuple(loop for loop in self.loops if loop.distributed)
 
 
@@ -290,7 +294,10 @@ def _constants(access: ArrayAccess) -> tuple[int | None, ...]:
 
 
 def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[float, float]:
-    """Return how many elements of one array an iteration loads from memory, and how many it stores there."""
+    """Return how many elements of one array an iteration loads from memory, and how many it stores there.
+
+    accesses: those to the array. frequency: tells how often an access runs in an iteration.
+    """
     read = written = 0.0
     for group in same_elements(accesses):
         moved: dict[str, list[tuple[ArrayAccess, float]]] = {"read": [], "write": []}
@@ -305,10 +312,11 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
 
 
 def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
-    """Count the iterations in which at least one access happens; `runs` has each access with its iterations.
+    """Return in how many iterations at least one of several accesses to an array happens.
 
-    Accesses are taken to happen in the same iterations, so the largest number counts. The two sides of a branch add up,
-    unless the branch depends on a loop with which the access does not vary.
+    runs: each access with the number of iterations in which it happens. Accesses are assumed to coincide as far as
+    possible, so the largest number counts. The two sides of a branch add up, unless the branch depends on a loop with
+    which the access does not vary.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}

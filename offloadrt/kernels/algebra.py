@@ -111,7 +111,7 @@ class Polynomial:
         return total
 
     def known(self, symbols: Mapping[str, int]) -> Polynomial:
-        """Substitute numbers for the symbols that have a known value."""
+        """Return the polynomial with numbers in place of those symbols that have a value in `symbols`."""
         if not any(symbol in symbols for symbol in self.symbols):
             return self
         terms = []
@@ -123,7 +123,7 @@ class Polynomial:
 
     @property
     def sign(self) -> int | None:
-        """Return the sign for non-negative symbols: 1 if never negative, -1 if never positive, None if not known."""
+        """Return 1 if the value is never negative for non-negative symbols, -1 if never positive, None if not known."""
         if any(symbol.startswith(SIGNED) for symbol in self.symbols):
             return None
         if all(value >= 0 for _, value in self.terms):
@@ -171,9 +171,9 @@ EVERYWHERE: Share = {(): 1.0}
 
 
 def both(first_share: Share, other: Share) -> Share:
-    """Return the share of iterations in which two conditions hold together, given the share of each.
+    """Return the fraction of iterations in which two conditions hold together, given the fraction for each one.
 
-    A share is a sum: it maps sets of cuts (conditions on indices) to weights.
+    Such a fraction (`Share`) is a sum: it maps sets of conditions on indices (cuts) to weights.
     """
     total: Share = {}
     for first, weight in first_share.items():
@@ -185,7 +185,7 @@ def both(first_share: Share, other: Share) -> Share:
 
 
 def neither(share: Share) -> Share:
-    """Return the share of iterations in which a condition does not hold, given the share in which it holds."""
+    """Return the fraction of iterations in which a condition does not hold, given the fraction in which it holds."""
     left = {cuts: -weight for cuts, weight in share.items() if cuts}
     return {(): 1.0 - share.get((), 0.0), **left}
 
@@ -202,7 +202,10 @@ def intersection(first: Cuts, second: Cuts) -> Cuts | None:
 
 
 def cut_range(values: range, cut: Cut, symbol: str, known: Mapping[str, int]) -> range:
-    """Return the values of a loop's variable for which a cut holds, given the `known` variables of outer loops."""
+    """Return those of a loop variable's `values` for which a condition (cut) on an index holds.
+
+    symbol: the loop's variable. known: the values of the outer loops' variables.
+    """
     slope = cut.index.coefficient(symbol).value(known)
     rest = cut.index.without({symbol}).value(known)
     per_step = slope * values.step
@@ -251,7 +254,10 @@ class SymbolicOperation:
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
-        """Return the smallest and the largest result, None if unknown; `ends_of` gives these two of a polynomial."""
+        """Return the smallest and the largest result of the operation; None if unknown.
+
+        ends_of: returns the smallest and the largest value of an operand, a polynomial.
+        """
         ends_of_operands = [
             part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands
         ]
@@ -274,7 +280,7 @@ class SymbolicOperation:
 
     @property
     def sign(self) -> int | None:
-        """Return 1 when the result cannot be negative for non-negative scalars, else None."""
+        """Return 1 if the result is never negative for non-negative scalars (parameters and lengths), else None."""
         signs = [operand.sign == 1 for operand in self.operands]
         match self.name:
             case "abs":

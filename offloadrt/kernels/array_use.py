@@ -78,5 +78,8 @@ class ArrayUse:
         return (self.elements_read + self.elements_written) * self.element_size
 
     def density(self, iterations: float, elements: int) -> float:
-        """Return the array's access density in a launch, as OTM defines it: min(LAF × iterations / elements, 1)."""
+        """Return the array's access density in a launch, as OTM defines it: min(LAF × iterations / elements, 1).
+
+        LAF, the local access frequency, is the number of accesses in an iteration (`laf`). elements: the array's size.
+        """
         return min(1.0, self.laf * iterations / elements) if elements else 0.0

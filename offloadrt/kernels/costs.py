@@ -75,12 +75,12 @@ class ArrayCounts:
 
     @property
     def read_range(self) -> tuple[int, int] | None:
-        """Return the first and last element, in C order, that may be loaded; None without loads or if data decide."""
+        """Return the first and last element (C order) that may be loaded; None if none is, or if array data decide."""
         return self._ranges("read")
 
     @property
     def written_range(self) -> tuple[int, int] | None:
-        """Return the first and the last element that may be stored; None as for `read_range`."""
+        """Return the first and last element (C order) that may be stored; None if none is, or if array data decide."""
         return self._ranges("write")
 
     @property
@@ -99,7 +99,7 @@ class ArrayCounts:
 
     @property
     def surely_accessed(self) -> bool:
-        """Tell whether the launch accesses some element of the array whatever its branches decide."""
+        """Tell whether the launch certainly accesses an element of the array, for every outcome of its branches."""
         return self._surely()
 
     @property
@@ -161,7 +161,7 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """Says how a launch's elements lie in memory, by array name, where indices are data or not affine in the loops."""
+    """Says how accessed elements lie in memory, by array name, where indices come from data or are not affine."""
 
     moved: Mapping[str, tuple[float, float]]
     """For each array, bytes moved per byte of its elements: to the SMs, warp by warp; and from memory."""
@@ -296,12 +296,12 @@ class Signature:
             )
 
     def check_index_parameters(self, arguments: Sequence[Any]) -> None:
-        """Raise KernelError for an argument that makes a bound or an index a float or a truth value."""
+        """Raise KernelError for an argument that would make a loop bound or an array index a float or a truth value."""
         if len(arguments) == len(self.parameters):
             check_index_parameters(self.kernel, self.index_parameters, arguments)
 
     def check_elements(self, parameter: str, given: object) -> None:
-        """Raise KernelError for element types that a loop nest cannot take (`check_type`)."""
+        """Raise KernelError if a loop nest cannot take element type `given` for the parameter (see `check_type`)."""
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
@@ -435,7 +435,7 @@ class KernelAnalysis:
 
     @functools.cached_property
     def without_form(self) -> frozenset[str]:
-        """Return the arrays with an index that comes from data or is not affine in the loop variables."""
+        """Return the names of the arrays with an index that comes from data or is not affine in the loop variables."""
         return frozenset([each.array for each in self.accesses if each.pattern in ("irregular", "indirect")])
 
     @property
@@ -458,7 +458,7 @@ class KernelAnalysis:
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Describe the branches and loops whose frequency stays a guess at a launch, because no `expect` is given."""
+        """Describe, one text each, the branches and loops whose frequency a launch only guesses (without `expect`)."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(

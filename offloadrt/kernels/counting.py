@@ -36,11 +36,11 @@ Range = tuple[Polynomial, Polynomial]
 
 
 def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | None:
-    """Return the smallest and the largest value that an index takes in a block of the kernel.
+    """Return the smallest and the largest value of an index at some place in the source; None if not known.
 
-    Returns None when the index is not affine or depends on data. The range contains all touched indices, and is exact
-    when no loop is empty and no branch excludes anything. Scalars and lengths that are not `known` are assumed to be
-    non-negative.
+    path: the loops and branches around that place. known: the values of scalars and array lengths; others are assumed
+    to be non-negative. The result is None when the index is not affine or depends on data. The range contains all
+    touched indices, and is exact when no loop is empty and no branch excludes anything.
     """
     lowest = highest = index.known(known)
     for loop in reversed(loops_of(path)):
@@ -58,9 +58,9 @@ def extent(index: Polynomial, path: Path, known: Mapping[str, int]) -> Range | N
 
 
 def loop_ends(loop: Loop, known: Mapping[str, int]) -> Range | None:
-    """Return the smallest and the largest value of a loop's variable over all iterations of the outer loops.
+    """Return the smallest and largest value of a loop's variable over all iterations of the outer loops.
 
-    None if a bound is not known.
+    known: the values of scalars and array lengths. Returns None if a bound is not known.
     """
     if loop.start is None or loop.stop is None:
         return None
@@ -84,8 +84,8 @@ _MARGIN = 2
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
     """Return the exact sum function(0) + … + function(count - 1); None if computing it takes too long.
 
-    `breaks`: the degree of the polynomials that describe the function between break points, and these points; None for
-    a function that is no polynomial.
+    `breaks`: (degree, break points): between two break points the function is a polynomial of at most this degree.
+    None: the function is no polynomial.
     """
     if breaks is None or count <= _ADDED_ONE_BY_ONE:
         return _one_by_one(function, 0, count) if count <= _ADDED_AT_MOST else None
@@ -115,10 +115,12 @@ def sampled(function: Callable[[int], int], count: int) -> int:
 def breaks(
     loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
 ) -> tuple[int, list[int]] | None:
-    """Return the degree of the polynomials that count inner iterations, and the points between the polynomials.
+    """Return where the number of inner iterations, as a function of an outer loop's iteration, changes its polynomial.
 
-    The polynomials' variable is the number of the outer loop's iteration. Returns None when there are too many bounds.
-    At each point, as many bounds meet as there are variables. Bounds that are products of variables are ignored.
+    Returns (degree of the polynomials, numbers of the outer loop's iterations at which they change); None when there
+    are too many bounds. values: those of the outer `loop`'s variable. inner, cuts: the loops and conditions to count.
+    known: values of symbols. At each point, as many bounds meet as there are variables; products of variables are
+    ignored.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     columns = {symbol: column for column, symbol in enumerate(variables)}
@@ -191,7 +193,7 @@ Numbers = Mapping[str, int]
 
 @attrs.frozen(eq=False)
 class Counting:
-    """Counts how often the blocks of one kernel run in a launch with given scalars and array lengths."""
+    """Counts how often the parts of one kernel's source run in a launch with given scalars and array lengths."""
 
     who: str
     numbers: dict[str, int]
@@ -206,7 +208,7 @@ class Counting:
     """Cached extents of an index, by index and path."""
 
     def runs(self, path: Path) -> float:
-        """Count how often a launch runs a block."""
+        """Count how often a launch runs the source code inside `path`, the loops and branches around it."""
         key = tuple(map(id, path))
         known = self._runs.get(key)
         if known is None:
@@ -229,7 +231,10 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the share (fraction, by index conditions) of the iterations of `loops` in which a condition holds."""
+        """Return the fraction of the iterations of `loops` in which a condition holds, as a `Share`.
+
+        line: the condition's source line, for messages about guesses.
+        """
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]
             parts = [share for share in ranges if share is not None]
@@ -247,9 +252,10 @@ class Counting:
         return neither(product) if probability.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
-        """Return the share of the iterations in which an index lies in a range; None where it is not known.
+        """Return the fraction of the iterations of `loops` in which an index lies in a range; None where not known.
 
-        The share is exact where the index is affine in loops whose bounds are numbers.
+        line: the source line, for messages. The result is exact where the index is affine in loops whose bounds are
+        numbers.
         """
         bounds = self.bounds_of(within)
         if bounds is None:
@@ -278,7 +284,7 @@ class Counting:
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Tell whether index ranges alone, without data, determine in which iterations a block runs."""
+        """Tell whether index ranges alone, not array data, decide in which iterations the code inside `path` runs."""
         for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact
@@ -297,7 +303,7 @@ class Counting:
         return None if low is None or high is None else (low, high)
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
-        """Return the average number of iterations of a loop each time that it is entered."""
+        """Return the average number of iterations of `loop`, one of the loops in `path`, each time it is entered."""
         depth = path.index(loop)
         entered, end = self.runs(path[:depth]), depth + 1
         if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:
@@ -305,7 +311,7 @@ class Counting:
         return self.runs(path[:end]) / entered if entered else 0.0
 
     def probability(self, hint: Hint, line: int) -> float:
-        """Return the probability of a branch: what the program says by `expect`, or else 0.5."""
+        """Return the probability of the branch at a source line: what `expect` says (the hint), or else 0.5."""
         if hint is None:
             self.assumed.add(guessed_branch(line))
             return BRANCH
@@ -318,7 +324,10 @@ class Counting:
         return self.hinted(loop.trips, "how often a loop runs", math.inf)
 
     def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
-        """Return the number given to `expect`, or the value of the scalar it names. KernelError if not in 0..`most`."""
+        """Return the number given to `expect`, or the value of the scalar parameter that is named there instead.
+
+        what: names the number in errors. Raises KernelError if it is not in 0..`most`.
+        """
         if not isinstance(hint, str):
             return float(hint)
         value = self.scalars[hint]
@@ -328,9 +337,9 @@ class Counting:
         return value
 
     def counted(self, loop: Loop) -> bool:
-        """Tell whether a loop's bounds are numbers, or polynomials in variables of outer loops that are counted.
+        """Tell whether a loop's iterations can be counted: bounds are numbers, or polynomials in counted outer loops.
 
-        KernelError when a scalar or a length in a bound is not known.
+        Raises KernelError when a scalar or an array length in a bound is not known.
         """
         if loop.start is None or loop.stop is None:
             return False
@@ -384,7 +393,7 @@ class Counting:
         return values
 
     def extent(self, index: Polynomial, path: Path) -> tuple[int, int] | None:
-        """Return an index's smallest and largest value in a block of the kernel; None if not affine in the loops."""
+        """Return the smallest and largest value of an index in the loops of `path`; None if not affine in them."""
         key = index, *map(id, path)
         if key not in self._extents:
             ends = extent(index, path, self.numbers)

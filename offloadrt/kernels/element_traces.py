@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements of one array that the threads (lanes) of a launch access, step by step of a thread's work."""
+    """The elements of one array that the threads (lanes) of a launch access, one entry per access, in order of time."""
 
     array: str
     stores: bool
@@ -118,7 +118,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether a thread's own loops go through some array further than one grain (`grain` bytes of memory)."""
+        """Tell whether loops inside one thread move through some array farther than one grain (`grain` bytes)."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
@@ -130,9 +130,9 @@ class ElementTrace:
 
     @property
     def strides_apart(self) -> bool:
-        """Tell whether a step of an inner distributed loop is longer, in an array, than a step of an outer one.
+        """Tell whether, in some array, an inner distributed loop makes longer steps than an outer one.
 
-        So it is in a transposition, and in the passes of a Fourier transform.
+        A transposition does so, and so do the passes of a Fourier transform.
         """
         return any(
             distances[place] * size >= self.grain and distances[place] > min(distances[:place])

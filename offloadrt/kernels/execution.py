@@ -36,7 +36,10 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised when a loop nest accesses an index outside the mapped part; `args`: the array's position, the index."""
+    """Raised when a loop nest accesses an index outside the mapped part of an array.
+
+    `args` has the array's position among the arguments, and the index.
+    """
 
 
 @attrs.frozen(eq=False)
@@ -103,7 +106,7 @@ class MappedSection(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def touch(self) -> NoReturn:
-        """Access the whole array. Raises BadAccess."""
+        """Raise BadAccess, because the kernel uses the whole array."""
         raise self.outside(":")
 
     def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:

@@ -49,7 +49,7 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """A set of elements of one array that a launch loads from memory, or stores, in one order."""
+    """The elements of one array that a launch loads from memory, or stores, in one order of access."""
 
     order: Order
     level: int
@@ -71,7 +71,10 @@ class AccessStream:
 
 
 def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often a launch makes an access, if each loop for which `shared` holds counts as one iteration."""
+    """Return how often a launch makes an access, without counting some loops' iterations.
+
+    shared: tells of a loop whether it counts as one iteration.
+    """
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
     path = _without_slants(counting, path, once)
@@ -215,7 +218,7 @@ def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction of an access's executions whose element lies near their iteration (`expect`); 0 if unsaid."""
+    """Return the fraction (0 to 1) of an access's executions with an element near their iteration (see `expect`)."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
@@ -428,7 +431,7 @@ class Waits:
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:
-        """Return the bytes that move for each load, `nbytes` in all; the size of an element if there are no loads."""
+        """Return the mean bytes of a load if all loads move `nbytes`; the bytes of an element if there is no load."""
         return nbytes / self.loads if self.loads and nbytes else ELEMENT
 
 

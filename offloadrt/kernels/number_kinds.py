@@ -27,7 +27,10 @@ _NONE: frozenset[str] = frozenset()
 
 @attrs.frozen
 class Kind:
-    """The kind of a number: complex; or float if an argument in `floating` is one, bool by `truth`; else whole."""
+    """The kind of a number in a kernel: complex, float, bool or whole.
+
+    It may depend on a launch's arguments: a float if a parameter in `floating` is one, a bool if one in `truth` is.
+    """
 
     floating: frozenset[str] = _NONE
     truth: frozenset[str] = _NONE
@@ -44,7 +47,7 @@ class Kind:
 
     @classmethod
     def given_by(cls, parameter: str, is_complex: bool) -> Kind:
-        """Return the kind of a parameter or its elements: complex if annotated so, else by the launch's argument."""
+        """Return the kind of a parameter, or of its elements: complex if it is annotated so, else as the argument's."""
         return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
 
     @classmethod
@@ -69,7 +72,7 @@ def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
 
 
 def returned(function: str, operands: Kind) -> Kind:
-    """Return the kind (whole, float, complex) of what a function returns; `operands`: its operands' joint kind."""
+    """Return the kind (whole, float, complex) of the result of `function`, given the joint kind of its operands."""
     if function in ("min", "max"):
         return operands
     if function == "abs":
@@ -96,7 +99,7 @@ class IndexParameter:
 
 @attrs.define
 class WholeNumbers:
-    """Collects the parameters that bounds and indices depend on; refuses source that makes these fractions."""
+    """Collects the parameters that loop bounds and indices depend on; refuses source that makes one a fraction."""
 
     nest: LoopNest
     floats: dict[str, ast.expr] = attrs.field(factory=dict)

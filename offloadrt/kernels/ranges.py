@@ -52,7 +52,7 @@ class Outside:
     length: int
 
     def error(self, kernel: str, file: str, argument: Any) -> IndexOutOfRange:
-        """Return the error that a launch raises whose array `argument` is accessed past its ends."""
+        """Return the error for a launch that accesses its argument `argument` past the ends. file: the source file."""
         where = f" of dimension {self.dimension + 1}" if len(argument.shape) > 1 else ""
         name = getattr(argument, "name", self.array)
         called = "" if name == self.array else f" (parameter {self.array})"
@@ -67,7 +67,7 @@ def outside(
 ) -> Outside | None:
     """Return the first of these accesses to one array whose index certainly lies past the array's ends; or None.
 
-    Negative indices down to -length count from the end.
+    position: the array's position among the arguments. Negative indices down to -length count from the end.
     """
     corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
     seen: set[tuple[object, ...]] = set()
@@ -143,7 +143,10 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """Return the alternatives of a block's condition, as sets of cuts; the block runs where one of them holds."""
+    """Return the condition under which the code inside `path` runs, as alternatives.
+
+    The code runs where all conditions (cuts) of at least one of the returned sets hold.
+    """
     ways: list[Cuts] = [()]
     for part in path:
         if isinstance(part, Branch):
@@ -185,7 +188,10 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
 
 
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
-    """Return each loop variable's smallest and largest value where all cuts hold; None where they hold nowhere."""
+    """Return the smallest and largest value of each loop variable where all `cuts` hold; None if they never hold.
+
+    path: the loops and branches concerned. The values are by the loop's symbol.
+    """
     ends_by_loop: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
         ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
@@ -202,7 +208,10 @@ def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int
 
 
 def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
-    """Return the conditions (cuts) on the outer loops that follow from `cuts` if other variables keep to `ends`."""
+    """Return the conditions (cuts) on the variables of `loops` that follow from `cuts`.
+
+    ends: the smallest and largest value of each other variable.
+    """
     kept = {loop.symbol for loop in loops}
     kept_cuts: list[Cut] = []
     for cut in cuts:
@@ -292,7 +301,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` runs of the values that `runs` gives, those of the first steps of the longest steps."""
+    """Return at most `most` runs of the values that `runs` describes, from the smallest k of the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -319,7 +328,7 @@ def ends(several: list[Runs]) -> tuple[Whole, Whole]:
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """Count the whole numbers in the union of the intervals [`starts`, `after`)."""
+    """Return how many whole numbers lie in at least one of the intervals [`starts`[k], `after`[k])."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])
@@ -359,7 +368,10 @@ def range_around(
     size: int | None,
     kind: Literal["read", "write"],
 ) -> tuple[int, int] | None:
-    """Return the first and last element that all loads (or stores) may touch; the whole array if one is unknown."""
+    """Return the first and last element that the loads (or stores, by `kind`) may touch.
+
+    size: the array's number of elements; the result is the whole array if one access's elements are unknown.
+    """
     indices = [
         (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
         for access in accesses
@@ -421,11 +433,11 @@ def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
 def steps_of(
     counting: Counting, access: ArrayAccess, shape: Shape, *, around: bool = False
 ) -> tuple[int, list[tuple[int, int]]] | None:
-    """Return an affine index as its first value and (step, count) for each loop around the access; None if not so.
+    """Return an affine index as (first value, [(step, count) for each loop around the access]); None for others.
 
-    The loops must form a rectangle. A range with the same length for each value of the outer variables does as well:
-    the outer loops then step by its beginning, too. `around`: let another loop run over all values its variable ever
-    has.
+    shape: the array's shape. The loops must form a rectangle, or each range must have the same length for all values of
+    the outer variables: the outer loops then step by its beginning, too. `around`: let any other loop run over all
+    values that its variable ever has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)
@@ -495,7 +507,10 @@ class _Stretch:
 def reached_ranges(
     counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
-    """Return ranges that contain all elements that the accesses may touch; None if data in arrays decide that."""
+    """Return ranges that contain all elements that the accesses may touch; None if array contents decide that.
+
+    near: the fraction of an access's executions whose element lies near their iteration (`expect`).
+    """
     pieces: list[Range] = []
     for access in accesses:
         shape = shape_of(counting, access)
@@ -532,10 +547,10 @@ def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
 def even_places(
     counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
-    """Return the runs of elements that affine accesses touch in step with the iterations; None if not known.
+    """Return the runs of neighbouring elements that affine accesses touch in the course of a launch; None if not known.
 
-    Runs that touch one another are one run. Accesses that walk the same elements under the same conditions count
-    once.
+    Runs that touch one another are one run. Accesses that visit the same elements under the same conditions count once.
+    frequency: tells how often an access runs.
     """
     stretches: list[_Stretch] = []
     for alike in same_elements(accesses):

@@ -88,7 +88,10 @@ class Source:
         return rest if is_text and isinstance(first.value.value, str) else self.tree.body  # type: ignore[attr-defined]
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> NoReturn:
-        """Raise SourceRefused with the line of `node`; the message says `what` is wrong and what to write `instead`."""
+        """Raise SourceRefused with the file and the line of `node`.
+
+        The message says `what` is wrong and what to write `instead`.
+        """
         raise SourceRefused(self.file, getattr(node, "lineno", self.tree.lineno), self.who, what, instead) from None
 
 
@@ -209,7 +212,7 @@ class Conditional:
 
 @attrs.frozen(eq=False)
 class RangeLoop:
-    """A ``for`` over a ``range``, which may be wrapped in `expect`."""
+    """A ``for`` over a ``range``; the range may stand inside a call of `expect`, which tells its usual length."""
 
     node: ast.For
     variable: str

@@ -94,7 +94,7 @@ class Value:
         return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
-        """Return a number that is computed from this one and `others` in a way that no polynomial describes."""
+        """Return a number computed from this one and `others` in no polynomial way. integer: whether it is whole."""
         loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
@@ -103,7 +103,7 @@ class Value:
         return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
-        """Return the number that is this one or `other`, as a condition decides."""
+        """Return a number that equals either this one or `other`, depending on a condition."""
         kind = self.kind | other.kind
         if self == other:
             return attrs.evolve(self, kind=kind)
@@ -149,7 +149,10 @@ def _shift_of(value: Value) -> int | None:
 
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
-    """Return `combined` with the operation `name` or its constant value; unchanged if an operand depends on data."""
+    """Return `combined` as the result of the function `name`, or as its value if the operands are constants.
+
+    Returns `combined` unchanged if an operand depends on array contents.
+    """
     parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
     if len(known) < len(parts) or combined.arrays:
@@ -236,7 +239,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """Evaluates the expressions of a nest at the current statement; the walk through the source moves it on."""
+    """Evaluates a nest's expressions: says what is known of each value at the statement that is being analysed."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest
@@ -267,7 +270,10 @@ class Evaluation:
         return Kind.given_by(name, name in self.complex_parameters)
 
     def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
-        """Return the probability that an expression is true, and the numbers that it depends on."""
+        """Return the probability that an expression is true, and the numbers that it depends on.
+
+        path: the loops and branches around the expression.
+        """
         match node:
             case ast.Call() if self.nest.function_of(node) == "expect":
                 _, value = self.condition(node.args[0], path)
@@ -394,7 +400,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Treat an operation on scalars and lengths as one symbol of polynomials, because a launch knows its value."""
+        """Return an operation on scalars and lengths as one symbol of polynomials: a launch knows its value."""
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
             return value
@@ -403,7 +409,7 @@ class Evaluation:
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
 
     def further(self, function: str) -> int:
-        """Return the operations of a function beyond the one flop that each call counts as (`_FURTHER`)."""
+        """Return how many operations a function counts as, in addition to the one flop of each call (`_FURTHER`)."""
         return _FURTHER.get(function, 0) // (2 if self.single else 1)
 
     def count(self, operations: int, path: Path, further: int = 0) -> None:
@@ -431,7 +437,10 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """Return what is known of a function's result for its operands; the caller sets the result's kind."""
+        """Return what is known of the result of calling function `name`, except its kind, which the caller sets.
+
+        first, others: its operands. path: the loops and branches around the call.
+        """
         if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
         if name in ("min", "max", "abs"):
@@ -505,7 +514,7 @@ def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
-    """Return the range ``low <= data % among <= high``; empty where the bounds `low` and `high` are not known."""
+    """Return the condition ``low <= data % among <= high`` as index ranges; empty where a bound is not known."""
     if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
         return ()
     return (Within(low.polynomial, None, high.polynomial, among),)

@@ -259,7 +259,7 @@ class Device(ABC):
 
 
 class DiscreteGpu(Device):
-    """A GPU with memory of its own: copy ``engines`` by direction, over links, and hardware ``queues``."""
+    """A GPU with its own memory. It has copy ``engines`` by direction, links, and hardware ``queues``."""
 
     shares_memory = False
 
@@ -332,9 +332,10 @@ class DiscreteGpu(Device):
         return f"device {self.index} at {self.sim.now:.9g} s" + (f", in {actor.name!r}" if actor is not None else "")
 
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
-        """Let kernels reach managed memory on the device ``peer``; links "h2d" come from it, links "d2h" lead to it.
+        """Let kernels access managed memory on the device ``peer`` over ``links``.
 
-        ``part``: the largest fraction of a link's bandwidth that one kernel attains.
+        Link "h2d" carries bytes from the peer, link "d2h" to it. ``part``: the largest fraction of a link's bandwidth
+        that one kernel attains.
         """
         assert self.managed is not None, "managed memory is in use"
         for direction, link in links.items():

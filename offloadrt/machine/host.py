@@ -89,10 +89,10 @@ class Cores:
 
     @uninterrupted
     def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
-        """Occupy one core for ``dt`` virtual seconds, and account for these and for the wait for a core.
+        """Occupy one core for ``dt`` virtual seconds; count them, and the wait for a core, as host time.
 
-        Await it at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute`` is the
-        program's own work.
+        Await the result at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute``
+        is the program's own work.
         """
         try:
             if not 0.0 <= dt < inf:
@@ -175,9 +175,9 @@ class Cores:
     def begin(self, actor: Actor, dt: float | None) -> bool:
         """Let ``actor``, which is parked or about to park, work on a core for ``dt`` seconds; then resume it.
 
-        The actor then calls ``ended``, also when a cancellation resumed it earlier. With None, it has the core until
-        that call. Returns True if the actor need not wait: it has the core from now on (None), or its work is over
-        already, because nothing else was to happen before its end (`Simulation.set_timer`).
+        The actor then calls ``ended``, also when a cancellation resumed it earlier. If ``dt`` is None, it has the core
+        until it calls ``ended``. Returns True if the actor need not wait: it has the core from now on (``dt`` None), or
+        its work is over already, because nothing else was to happen before its end (`Simulation.set_timer`).
         """
         if self._pinned and (own := self._pinned.get(actor)) is not None:
             return own.begin(actor, dt)
@@ -254,7 +254,7 @@ class HostArrayLike(Protocol):
 
 
 class HostContents:
-    """Arrays by address, from when they are made until the program frees them.
+    """Maps addresses to the program's arrays, from when an array is made until the program frees it.
 
     As in C, an array whose variable goes out of scope is not freed: pointers to it remain valid. So a kernel's result
     does not depend on when Python's garbage collector removes an object.
@@ -446,9 +446,10 @@ class HostMemory:
         self._free.setdefault(key, []).append(address)
 
     def mapped(self, low: int, high: int) -> tuple[int, int]:
-        """Return the part of [low, high) at which the program has memory.
+        """Return the part of [low, high) that lies in memory which the operating system has mapped for the program.
 
-        A region grows, and nothing is mapped beyond its top yet. Addresses outside all regions count as mapped.
+        A region (heap, stack, …) grows: nothing is mapped beyond its top yet. Addresses outside all regions count as
+        mapped.
         """
         for region, begin in self._bases.items():
             end = self._tops[region]
@@ -513,7 +514,7 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear ``nbytes`` bytes in the calling thread, which works ``besides`` seconds more, as for page faults."""
+        """Clear ``nbytes`` bytes in the calling thread. besides: seconds of its other work, such as page faults."""
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2
@@ -525,10 +526,10 @@ class HostMemory:
             self._host_time.seconds["driver"] += self._sim.now - arrival
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
-        """Read and write memory as an algorithm on the host does; copies have the rest of the bandwidth.
+        """Use memory as an algorithm on the host does, reading and writing; copies get the rest of the bandwidth.
 
         The algorithm moves the bytes that an otherwise idle memory moves in ``seconds``, at most at the fraction
-        ``part`` of its rate. Await the result at once.
+        ``part`` of the memory's rate. Await the result at once.
         """
         capacity = self._pool.share.capacity
         return self._pool.serve(seconds * capacity, part * capacity)

@@ -59,11 +59,11 @@ class InjectedFault:
     text: str = ""
 
     def concerns(self, kind: FaultKind, name: str, now: float) -> bool:
-        """Tell whether this fault counts an event of this kind and name at virtual time ``now`` (seconds)."""
+        """Tell whether an event of this kind and name at virtual time ``now`` (seconds) counts toward this fault."""
         return kind == self.kind and now >= self.since and self.name in ("", name)
 
     def strikes(self, count: int) -> bool:
-        """Tell whether the fault affects the ``count``-th event of those that it counts."""
+        """Tell whether the fault strikes the event that is number ``count`` of those counting toward it."""
         return count >= self.number if self.onwards else count == self.number
 
 

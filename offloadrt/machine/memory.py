@@ -422,10 +422,7 @@ class DeviceMemory:
         return Block(address, nbytes, phantom, (base, self.segment), extent), new
 
     def _reserve(self, size: int) -> int:
-        """Take ``size`` bytes of segments from the kernel driver; return their address.
-
-        Raises OutOfSegments.
-        """
+        """Take ``size`` bytes of segments from the kernel driver; return their address. Raises OutOfSegments."""
         if not self.has_room(size):
             raise OutOfSegments
         address = self._large.take(size)

@@ -56,7 +56,7 @@ class ImplicitOrder:
         return self.legacy is not None and stream.index in self._blocking
 
     def before(self, stream: Stream) -> list[Signal]:
-        """Return the completions for which a stream's next command has to wait, apart from the stream's own."""
+        """Return the completion signals of other streams for which a stream's next command has to wait."""
         legacy = self.legacy
         if legacy is None:
             return []
@@ -111,7 +111,7 @@ NodeWork = KernelPacket | CopyPacket | PeerPacket | HostNode
 
 @attrs.define(eq=False)
 class GraphNode:
-    """A captured command. Its packet is a template: each launch makes a new packet with its own completion."""
+    """A captured command. Each launch of the graph copies the node's packet and gives the copy its own completion."""
 
     work: NodeWork
     lane: int
@@ -160,7 +160,7 @@ class Capture:
         self.tails[stream] = (len(self.nodes) - 1,)
 
     def unjoined(self) -> bool:
-        """Tell whether the stream where the capture began does not wait for some captured node."""
+        """Tell whether some captured command is not ordered before the end of the stream where the capture began."""
         joined: set[int] = set()
         front = [*self.tails[self.origin]]
         while front:
@@ -172,7 +172,7 @@ class Capture:
 
 @attrs.frozen(eq=False)
 class CapturedMark:
-    """The position in a capture at which an event was recorded: the nodes that come before the event."""
+    """The position in a stream capture at which an event was recorded: the graph nodes that precede the event."""
 
     capture: Capture
     after: tuple[int, ...]
@@ -205,7 +205,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return why a call is forbidden during captures, and invalidate the captures it breaks; else None."""
+        """Return the violation if current captures forbid a call, and invalidate them; None if the call is allowed."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -223,9 +223,10 @@ class Captures:
         return None
 
     def follow(self, stream: Stream, mark: CapturedMark | None) -> Violation | None:
-        """Let what a stream captures from now on wait for a mark; return the violation if that is impossible.
+        """Let a stream wait for an event in a capture (cudaStreamWaitEvent); return the violation if this is illegal.
 
-        mark: None for an event recorded outside of captures. A stream that does not capture joins the capture.
+        mark: the event's position in its capture; None for an event recorded outside of captures. A stream that is not
+        capturing yet joins the event's capture.
         """
         own = self.streams.get(stream)
         if mark is None:
@@ -255,8 +256,8 @@ class Captures:
 class StreamEvent:
     """A mark in a stream; it is complete when everything before it in the stream is complete.
 
-    The commands of a stream complete in order, so the completion of the packet just before the mark is used, and the
-    device never sees an event. The queue time of a real event's packet is not modelled.
+    Its completion is that of the packet just before it, since the commands of a stream complete in order; the device
+    never sees an event. The queue time of a real event's packet is not modelled.
     """
 
     stream: Stream
@@ -295,11 +296,11 @@ class TimedEvent:
 
 @attrs.define(eq=False)
 class BuiltGraph:
-    """A graph under construction (cudaGraph_t); a node is named by its index, and depends on earlier nodes only.
+    """A graph that a program builds node by node (cudaGraph_t); a node's name is its index, from 0.
 
-    A launch puts nodes into streams. How the driver divides a graph among them is not documented. Here each lane
-    has a stream; a node joins the lane whose last node it follows (of several, the first one in ``after``), or else
-    opens a new lane.
+    A node depends on earlier nodes only. A launch puts the nodes into streams. How the driver divides a graph among
+    them is not documented. Here each lane has a stream; a node joins the lane whose last node it follows (of several,
+    the first one in ``after``), or else opens a new lane.
     """
 
     number: int
@@ -412,7 +413,7 @@ class DriverCosts:
     enable_peer_access: Annotated[float, "p2p.enable_access"]
 
     def give_back_s(self, segments: int) -> float:
-        """Return the extra seconds that a call takes to give segments of memory back to the kernel driver."""
+        """Return the extra seconds of a call that returns this number of memory segments to the kernel driver."""
         if segments > 1 and self.free_further:
             return self.free_segment + (segments - 1) * self.free_further
         return segments * self.free_segment
@@ -424,7 +425,7 @@ Schedule = Literal["auto", "spin", "yield", "blocking_sync"]
 
 @attrs.frozen
 class WaitingCosts:
-    """Costs of spinning and sleeping; they are read from the profile when a program first asks for one of these."""
+    """Costs of spinning and sleeping threads; they are read from the profile when a program first needs one of them."""
 
     time_slice: Annotated[float, "stream.time_slice"]
     """Seconds after which the operating system gives a spinning thread's core to another thread that waits for one."""
@@ -451,7 +452,7 @@ class Waiting:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether a thread just waits and then wakes up, so that its caller need not call ``until``."""
+        """Tell whether the thread waits without spinning and without a slow wake-up, so that it needs no ``until``."""
         return self.schedule == "yield" or (
             self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
         )
@@ -575,7 +576,7 @@ class Context:
             raise DriverError(call.api, violation.code, violation.why)
 
     def locked(self, dt: float = 0.0) -> Locked:
-        """Hold the context lock in the body of ``async with``, which begins after ``dt`` of work under the lock."""
+        """Return an ``async with`` context that takes the lock, works ``dt`` seconds, and releases it at the end."""
         return Locked(self, dt)
 
     def enter(self, dt: float) -> Awaitable[None]:
@@ -642,7 +643,7 @@ class Context:
             await self.settled(stream, first)
 
     async def settled(self, stream: Stream, done: Signal) -> None:
-        """Wait inside a call until a stream's command has completed; charge nothing for waking the thread up."""
+        """Wait in the middle of a call for ``done``, a stream's completion, without the cost of waking a thread up."""
         begin = self.sim.now
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
@@ -683,9 +684,9 @@ class Context:
             await self.work(left)
 
     async def synchronize(self, stream: Stream, done: Signal | None, *, blocking_sync: bool = False) -> None:
-        """Return when ``done`` is set.
+        """Wait until the completion ``done`` of a stream's last command is set.
 
-        If it is set already (or None), only the cost of an idle synchronization is paid.
+        If it is set already, or None because the stream is empty, only the cost of an idle synchronization is paid.
         """
         if done is None or done.is_set:
             stream.spans()
@@ -698,9 +699,10 @@ class Context:
                     await self.release(pool, pool.release_threshold)
 
     async def release(self, pool: MemPool, keep: int) -> None:
-        """Give chunks of a memory pool back until at most ``keep`` bytes are unused; the caller holds the context lock.
+        """Return unused memory of a pool to the kernel driver until at most ``keep`` unused bytes are left in the pool.
 
-        A chunk is one mapping, so its segments after the first cost what the profile says, even if that is 0.
+        The caller holds the context lock. Memory goes back in chunks. A chunk is one mapping, so its segments after the
+        first cost what the profile says, even if that is 0.
         """
         for address in pool.release(keep):
             _, segments = self.device.memory.free(address)

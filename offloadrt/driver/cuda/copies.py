@@ -71,7 +71,7 @@ class Staging:
         target: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy from the host to the device; ``source`` and ``target`` are None for arrays without data (phantoms)."""
+        """Copy ``nbytes`` from ``source`` (host) to ``target`` (device), both None for phantoms, which have no data."""
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
@@ -102,7 +102,7 @@ class Staging:
         source: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy from the device to the host; ``target`` and ``source`` are None for arrays without data (phantoms)."""
+        """Copy ``nbytes`` from ``source`` (device) to ``target`` (host), both None for phantoms, which have no data."""
         # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread
         # copies: a long copy takes the slower of the two, not their sum.
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
@@ -228,7 +228,7 @@ class _LockingSteps:
 
 
 async def holding(lock: HostLock, work: Coroutine[Any, Any, None]) -> None:
-    """Take a lock, await ``work``, and release the lock; if the lock cannot be taken, close the coroutine ``work``."""
+    """Take a lock, await the coroutine ``work``, and release the lock; close ``work`` if the lock cannot be taken."""
     try:
         await lock.enter(0.0)
     except BaseException:
@@ -412,7 +412,7 @@ class Copies:
                 await self._locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
-        """Submit a copy within the device on behalf of the call ``api``."""
+        """Submit a copy within the device for the call named ``api``; the awaited result is the copy's completion."""
         return self.submit(stream, "d2d", nbytes, "device", self._moving_within(api, dst, src, nbytes), cause)
 
     def _moving_within(self, api: str, dst: int, src: int, nbytes: int) -> Move | None:
@@ -450,9 +450,9 @@ class Copies:
     def of_node(
         self, api: str, to: HostRange | int, begin: HostRange | int, nbytes: int, stream: Stream, cause: int
     ) -> CopyPacket:
-        """Return the packet of a copy in a graph; an end (`to`, `begin`) that is an int is a device address.
+        """Return the packet of a graph's copy from ``begin`` to ``to``, each a device address (int) or a host range.
 
-        Raises DriverError for pageable memory.
+        Raises DriverError, in the name of the call ``api``, for pageable memory.
         """
         for end in (to, begin):
             if not isinstance(end, int) and not self._is_pinned(end.address, nbytes):
@@ -468,10 +468,7 @@ class Copies:
         return self.packet(stream, "d2h", nbytes, "pinned", move, cause)
 
     def _goes_in_place(self, api: str, stream: Stream, nbytes: int) -> bool:
-        """Tell whether a copy of pageable memory goes without staging.
-
-        Raises DriverError in a capturing stream.
-        """
+        """Tell whether a copy of pageable memory goes without staging. Raises DriverError in a capturing stream."""
         if (capture := self._context.captures.streams.get(stream)) is not None:
             violation = self._context.captures.invalidate(capture, UNSUPPORTED, _PAGEABLE)
             raise DriverError(api, violation.code, violation.why)
@@ -513,7 +510,10 @@ class _FarSteps:
 
 
 def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
-    """Return a function that moves the bytes of a copy when the copy completes."""
+    """Return a function that moves the bytes of a copy; it is to be called when the copy completes.
+
+    source, target: functions that return a view of the host's and of the device's bytes.
+    """
 
     def move() -> None:
         target(0, nbytes)[:] = source()
@@ -619,10 +619,7 @@ class PeerCopies:
         self._context.kernel_driver.space.enable_peer(self._number, peer)
 
     def _check(self, api: str, device: int) -> Peers:
-        """Return the machine's peers, after a check that ``device`` is one of them.
-
-        Raises DriverError.
-        """
+        """Return the machine's peers, after a check that ``device`` is one of them. Raises DriverError."""
         peers, count = self._machine.peers, len(self._devices)
         if peers is None or device not in range(count):
             reason = f"no device {device}; the program has devices 0 to {count - 1}"

@@ -114,7 +114,7 @@ class CudaDriver:
         """Stream-ordered allocations."""
 
     async def call_copy(self, stream: Stream | None = None) -> None:
-        """Charge the time that HIP's library spends before it calls HSA for a copy. LLVM calls HSA directly."""
+        """Charge what HIP's library does before it calls HSA for a copy; nothing where LLVM calls HSA directly."""
         if self.costs.copy_library and stream not in self.context.captures.streams:
             await self.context.work(self.costs.copy_library)
 

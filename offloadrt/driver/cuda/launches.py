@@ -75,13 +75,13 @@ class Kernels:
         touching: Touching = NOTHING,
         by_value: int = 0,
     ) -> None:
-        """Launch a kernel (cuLaunchKernel); ``touching`` has its accesses to managed memory.
+        """Launch a kernel (cuLaunchKernel) in a stream; ``touching`` has the kernel's accesses to managed memory.
 
-        The body runs when the kernel ends in virtual time, unless it has none or an argument is a phantom.
-        ``by_value``: bytes of arguments larger than words, which the calling thread writes into the command. A graph's
-        nodes have their arguments from the beginning.
+        The kernel's Python body runs when the kernel ends in virtual time, unless it has no body or an argument is a
+        phantom (without data). ``by_value``: bytes of arguments larger than words, which the calling thread writes into
+        the command. A graph's nodes have their arguments from the beginning.
 
-        Raises DriverError when no team of the launch fits on an SM, and for more argument bytes than a launch accepts.
+        Raises DriverError when no team (thread block) of the launch fits on an SM, and for too many argument bytes.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
@@ -103,7 +103,11 @@ class Kernels:
         cause: int,
         touching: Touching = NOTHING,
     ) -> KernelPacket:
-        """Return the packet of a launch by the call ``api``; raises what `launch` does."""
+        """Return the packet of a kernel launch without submitting it; the caller puts it into a stream or a graph.
+
+        ``api`` names the call in errors, ``cause`` is the number of the directive that launches, and ``touching`` has
+        the kernel's accesses to managed memory. Raises what `launch` raises.
+        """
         try:
             self._device.compute.spec.limits.resident_teams(launch)
         except LaunchOutOfResources as error:
@@ -120,7 +124,7 @@ class Kernels:
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return the packet of a kernel that fills memory, for the call ``api``; raises what `memset` does."""
+        """Return the packet of a kernel that fills memory, without submitting it; raises what `memset` raises."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -195,7 +199,7 @@ class GraphExec:
 
 
 class Graphs:
-    """The graphs of one context. Entries of the profile are read at the first use."""
+    """The calls for graphs in one context. Their costs are read from the profile at the first use."""
 
     def __init__(self, context: Context, streams: Streams, kernels: Kernels, copies: Copies) -> None:
         self._context = context
@@ -226,8 +230,8 @@ class Graphs:
         """End the capture that began in a stream, and return its graph (cuStreamEndCapture).
 
         Raises DriverError when no capture began in the stream, when another thread began it and its mode is not
-        relaxed, when it is invalid, and when a joined stream has commands for which the origin does not wait. In the
-        last two cases the capture has ended nevertheless.
+        relaxed, when the capture is invalid, and when a joined stream has commands for which the stream where it began
+        does not wait. In the last two cases the capture has ended nevertheless.
         """
         with self._context.call(END, stream) as call:
             capture = self._context.captures.streams.get(stream)

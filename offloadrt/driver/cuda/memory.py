@@ -57,10 +57,10 @@ class BlockMemory:
             return address
 
     async def reserve(self, api: str, nbytes: int, phantom: bool, new: float | None = None) -> int:
-        """Take a block of device memory, then let the time of the driver's work pass; return the block's address.
+        """Allocate a block of device memory, and charge the time of the driver's work; return the block's address.
 
-        The caller holds the context lock, on behalf of the call ``api``. ``new`` is the cost in seconds of new
-        segments, if it differs from that of cuMemAlloc. Raises OutOfDeviceMemory.
+        The caller holds the context lock; ``api`` names its call in errors. ``new`` is the cost in seconds of new
+        memory segments, if it differs from that of cuMemAlloc. Raises OutOfDeviceMemory.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
@@ -195,10 +195,7 @@ class ManagedMemory:
             await uvm.advise(address, nbytes, advice)
 
     def _in_use(self, api: str) -> Uvm:
-        """Return the unified-memory driver.
-
-        Raises DriverError when the program uses no managed memory.
-        """
+        """Return the unified-memory driver. Raises DriverError when the program uses no managed memory."""
         if self.uvm is None:
             raise DriverError(api, INVALID, "the program uses no managed memory")
         return self.uvm
@@ -249,10 +246,7 @@ class Pinning:
                 self._pinned.add(address, nbytes)
 
     async def unregister(self, address: int) -> None:
-        """Unpin a range of host memory (cuMemHostUnregister).
-
-        Raises DriverError when no pinned range begins there.
-        """
+        """Unpin a range of host memory (cuMemHostUnregister). Raises DriverError when no pinned range begins there."""
         with self._context.call("cuMemHostUnregister") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address)):
@@ -286,10 +280,7 @@ class Pinning:
             return address
 
     async def free(self, address: int) -> None:
-        """Free pinned host memory (cuMemFreeHost).
-
-        Raises DriverError for an address at which no such memory begins.
-        """
+        """Free pinned host memory (cuMemFreeHost). Raises DriverError for an address at which no such memory begins."""
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address, allocated=True)):
@@ -317,13 +308,13 @@ class PoolCosts:
 
 
 class MemPools:
-    """The memory pools of one context.
+    """The calls for memory pools in one context.
 
     The host finds and reuses memory at the call: a free marks the position of its stream, and the device takes no part.
     A pool requests memory from the driver in chunks, each of which is one mapping. It gives unused memory above its
     threshold back when the host synchronizes with a stream, an event or the device ("Stream ordered memory allocator",
     CUDA C++ Programming Guide; the threshold is 0 unless a program sets it). HIP's pools hold whole allocations instead
-    (``MemPool``). Entries of the profile are read at the first use.
+    (``MemPool``). The costs are read from the profile at the first use.
     """
 
     def __init__(self, context: Context, memory: BlockMemory) -> None:

@@ -124,9 +124,10 @@ class MemPool:
         self._reserved_high = max(self._reserved_high, self.reserved)
 
     def find(self, nbytes: int, stream: Stream, after: Mapping[int, int]) -> FreeRange | None:
-        """Return the smallest free range that an allocation in a stream may use at once; None if there is none.
+        """Return the best free range that an allocation in ``stream`` may use at once; None if there is none.
 
-        after: number of frees of other streams that precede the stream's next command, by the stream's index.
+        Ranges that the same stream freed come first, then the smallest. after: for each other stream's index, how many
+        of its frees are known to precede the next command of ``stream``.
         """
         self._settle(self.policies.allow_opportunistic)
         size = self._extent(nbytes)
@@ -134,12 +135,16 @@ class MemPool:
         return min(fitting, key=lambda free: (free.stream is not stream, free.size, free.address), default=None)
 
     def find_pending(self, nbytes: int) -> FreeRange | None:
-        """Return the first freed range that is large enough, whichever stream freed it."""
+        """Return the first freed range of at least ``nbytes`` bytes, of any stream, even if the free is pending."""
         size = self._extent(nbytes)
         return next((free for free in self._free if free.size >= size), None)
 
     def take(self, free: FreeRange, nbytes: int, *, new: bool, waits: bool = False) -> int:
-        """Allocate from a free range; return the address. ``new``: from a new chunk; ``waits``: for a pending free."""
+        """Allocate ``nbytes`` from the free range ``free``; return the address.
+
+        ``new``, ``waits``: for the pool's statistics, whether the range is in a chunk obtained just now, and whether
+        the allocation must wait for a free that has not completed.
+        """
         size = free.size if self._whole else self._extent(nbytes)
         address = free.address
         if free.size == size:
@@ -155,9 +160,10 @@ class MemPool:
         return address
 
     def give(self, address: int, stream: Stream | None, done: Signal | None, order: int) -> bool:
-        """Free an allocation; return False if none begins at ``address``.
+        """Make the range of the allocation at ``address`` free; return False if no allocation begins there.
 
-        ``stream`` and ``order`` say which free of which stream this is; ``done`` is set when the stream has reached it.
+        ``stream`` is the stream in which it is freed, and ``order`` the number of this free among that stream's frees;
+        ``done`` is set when the stream has reached the free.
         """
         size, chunk = self._allocated.pop(address, (0, 0))
         if size:
@@ -240,7 +246,7 @@ class FreeClock:
         return {**self.before(stream), **own}
 
     def follow(self, stream: Stream, mark: Mapping[int, int]) -> None:
-        """Note that a stream's next command comes after a mark, and so after the frees before that mark (`at`)."""
+        """Note that a stream waits for a mark (such as an event), and so for all frees before it. mark: see `at`."""
         before = self._before.setdefault(stream.index, {})
         for index, frees in mark.items():
             before[index] = max(before.get(index, 0), frees)
@@ -275,7 +281,10 @@ class PinnedRanges:
             self._allocated.add(address)
 
     def remove(self, address: int, *, allocated: bool = False) -> int:
-        """Remove the pinned range of that kind that begins at ``address``; return its bytes, 0 if there is none."""
+        """Remove the pinned range that begins at ``address``; return its bytes, or 0 if there is none.
+
+        allocated: whether the range was allocated pinned; a range of the other kind is not removed.
+        """
         if (address in self._allocated) != allocated:
             return 0
         self._allocated.discard(address)
@@ -310,7 +319,7 @@ class ProcessLock:
         self._work = machine.work
 
     async def work(self, dt: float) -> None:
-        """Work for ``dt`` seconds, and hold the lock for the profile's ``part`` of that time, first."""
+        """Work for ``dt`` seconds, and hold the lock for the first of them (the fraction ``part`` of the profile)."""
         part = dt * self.spec.part
         if part:
             await self.lock.enter(part)
@@ -369,8 +378,7 @@ class PageLocking:
 class KernelDriver:
     """The kernel module of one device, as the driver libraries of all processes call it.
 
-    Where one process has the machine to itself, its calls are under the context lock already, and the module's lock is
-    left out.
+    With only one process, the module's lock is left out, because the context lock orders all calls already.
     """
 
     def __init__(self, machine: Machine, device: Device, space: VaSpace, lock: HostLock | None = None) -> None:
@@ -410,8 +418,8 @@ class KernelDriver:
 class DriverProcess:
     """The state that the contexts of one process share; it uses ``devices`` devices, from number ``first`` on.
 
-    ``beside`` is another process that shares the devices' kernel drivers, and so managed memory. MIG instances have
-    separate managed memory, and share the lock of one kernel module.
+    ``beside`` is another process on the same devices: both share the kernel drivers, and so managed memory. Processes
+    in different MIG instances have separate managed memory, and share only the lock of the kernel module.
     """
 
     def __init__(self, machine: Machine, devices: int = 1, beside: DriverProcess | None = None, first: int = 0) -> None:

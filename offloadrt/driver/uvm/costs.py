@@ -46,9 +46,9 @@ class UvmCounters:
     """The part of ``bytes_htod`` that access-counter notifications caused."""
 
     def table(self) -> dict[str, int]:
-        """Return the counts by name: CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then the driver's own.
+        """Return the driver's counts by name: first CUPTI's (``CUpti_ActivityUnifiedMemoryCounterKind``), then its own.
 
-        Counts of what only several devices, copies of pages or access counters cause are left out where they are 0.
+        Counts that can be nonzero only with several devices, copies of pages or access counters are left out while 0.
         """
         further = {
             "bytes_transfer_dtod": self.bytes_dtod,

@@ -75,7 +75,7 @@ class BatchCosts:
 
 @attrs.frozen
 class FaultBatch:
-    """One batch of GPU faults: its contents, and the end of each of its phases, in virtual seconds.
+    """One batch of GPU faults: its contents, and the virtual time in seconds at which each of its phases ended.
 
     The phases are those of ``uvm_gpu_service_replayable_faults`` in nvidia-uvm.
     """
@@ -158,9 +158,10 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
 
 
 class ReplayChannel:
-    """Sends replays of faults in order: each after its copies and after the previous replay.
+    """Sends replays (messages that let faulted accesses try again) in order, each after its copies have ended.
 
-    The driver pushes a replay and goes on (``push_replay_on_gpu``, which acquires the tracker of the batch).
+    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``, which acquires the
+    tracker of the batch).
     """
 
     def __init__(self, sim: Simulation, compute: Mailbox) -> None:
@@ -169,7 +170,7 @@ class ReplayChannel:
         self._last: Signal | None = None
 
     def push(self, copies: list[Signal], replay: ReplayFaults) -> None:
-        """Send ``replay`` when its copies and the replay before it have ended; no copy delays more than one replay."""
+        """Send ``replay`` to the compute units once ``copies`` and the previous replay have ended; do not wait here."""
         waited_for = [signal for signal in copies if not signal.is_set]
         if (last := self._last) is not None and not last.is_set:
             waited_for.insert(0, last)
@@ -211,10 +212,11 @@ class GpuFaults:
     async def serve(
         self, index: int, faulted: int, entries: int, cause: int, copies: list[Signal], stored: int = 0
     ) -> Served:
-        """Serve the faults on a block in one batch; add the copies that this submits to ``copies``.
+        """Serve the faults on one block in one batch; append the copies that this submits to ``copies``.
 
-        ``faulted`` are the pages of the block, which ``entries`` entries of the buffer report. ``stored`` are the pages
-        among them that stores have accessed.
+        index: the block's number. faulted: the faulted pages, a bit set; stored: those of them that stores accessed.
+        entries: how many entries of the fault buffer report them. cause: the number of the directive whose kernel
+        faulted.
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
@@ -382,7 +384,7 @@ class FaultHandlerStatistics:
 
 
 class Service(msgspec.Struct, eq=False):
-    """Collects what the page-fault handler has served since the last replay, while it works on one interrupt."""
+    """Collects the pages that the page-fault handler has served during one interrupt since it last sent a replay."""
 
     kernels: tuple[int, ...] | None
     """The kernels whose faults these are; None: those of all kernels."""
@@ -403,7 +405,8 @@ class Service(msgspec.Struct, eq=False):
 class UvmFaultHandler:
     """Serves the GPU faults of one device; ``start`` spawns its actor.
 
-    With ``uncontended`` each message of a kernel finds a worker of its own, so that no batch has two kernels.
+    With ``uncontended``, an ablation, each fault message gets its own actor, so that no batch has faults of two
+    kernels.
     """
 
     def __init__(self, blocks: VaBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:
@@ -569,7 +572,7 @@ class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def fetch(seen: list[ManagedFault], room: int) -> Fetch:
-    """Divide the messages in the fault buffer into a batch of at most ``room`` entries and the rest."""
+    """Divide the fault messages in the buffer, ``seen``, into a batch of at most ``room`` entries and the rest."""
     entries = 0
     for position, fault in enumerate(seen):
         if entries + fault.entries > room:
@@ -594,7 +597,10 @@ class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
-    """Return how many entries a fault message has after the fetch has merged neighbouring entries of the same page."""
+    """Return how many entries a fault message has left when neighbouring entries for the same page have been merged.
+
+    reports_a_page: how many entries the GPU writes for a page.
+    """
     return min(fault.entries, max(how_many(fault.pages), -(-fault.entries // reports_a_page)))
 
 

@@ -93,7 +93,7 @@ class Thrashing:
         """Called with the first of some pins: from then on someone has to look when they end."""
 
     def migrated(self, index: int, pages: PageSet, side: Side, now: float) -> None:
-        """Note that these pages of a block migrated to a side (host or device) for faults, prefetched ones included."""
+        """Note that pages of block ``index`` migrated to the host or device (``side``) for faults or as prefetches."""
         rules = self.rules
         if not rules.detects:
             return
@@ -127,9 +127,9 @@ class Thrashing:
         return 0 if block is None else block.thrashing
 
     def hint(self, index: int, place: int, side: Side, now: float) -> Hint:
-        """Decide what to do at a fault of the host or device on a page (``uvm_perf_thrashing_get_hint``).
+        """Decide how to serve a fault of ``side`` (host or device) on a page (``uvm_perf_thrashing_get_hint``).
 
-        place: the page's number in the block. now: virtual seconds.
+        index: the block's number. place: the page's number in the block. now: virtual seconds.
         """
         block, rules = self._blocks.get(index), self.rules
         if block is None or block.pages is None or not block.thrashing >> place & 1:

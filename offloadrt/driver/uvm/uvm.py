@@ -217,10 +217,10 @@ SET_ACCESSED_BY with the device, UNSET_ACCESSED_BY, SET_READ_MOSTLY, UNSET_READ_
 
 
 class Uvm:
-    """Managed memory of one device.  Make it before the first stream; ``start`` spawns its actors within a run.
+    """Managed memory of one device. Make it before the first stream; ``start`` spawns its actors within a run.
 
-    ``space`` is the address space that the device joins; without it, the device is alone in a new space. Raises
-    ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
+    ``space`` is the address space that the device joins, with the space's other devices; without it, the device gets
+    its own. Raises ProfileError on an APU, which has nothing to migrate, or when the profile lacks an entry.
     """
 
     def __init__(self, machine: Machine, device: Device, space: VaSpace | None = None) -> None:
@@ -250,7 +250,7 @@ class Uvm:
         return self._host_faults.access(begin, nbytes, writes)
 
     def populates(self, address: int) -> bool:
-        """Tell whether this driver makes the pages at an address (managed memory); the system makes all others."""
+        """Tell whether this driver populates the page at an address (managed memory), and not the operating system."""
         pages = self.pages
         index, within = divmod(address, pages.block_size)
         block = pages.block(index)
@@ -261,7 +261,7 @@ class Uvm:
         return self._blocks.make_room(nbytes, cause)
 
     def try_again(self) -> None:
-        """Let pages migrate now that had found no device memory; called when the program has freed some."""
+        """Let pages migrate that found no device memory before; called when the program has freed device memory."""
         self._blocks.try_again()
 
     @property
@@ -334,7 +334,7 @@ class Uvm:
             self._blocks.map_remote_again(block)
 
     def remove(self, begin: int, nbytes: int) -> None:
-        """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
+        """Remove an allocation; a page that it shares with other allocations stays until the last one is removed."""
         self._blocks.remove(begin, nbytes)
 
     def keep_on_host(self, begin: int, nbytes: int) -> None:

@@ -40,14 +40,14 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """Says that the pages of a fetch or eviction are still being copied; an evicted block has no memory any more."""
+    """The result of a fetch or eviction whose pages are still being copied; an evicted block has no memory any more."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Fetched(enum.Enum):
-    """How a fetch has ended that needs no wait for a copy; the caller still holds the block's lock."""
+    """The result of a fetch (migration to the device) with no copy to wait for; the caller still holds the lock."""
 
     RESIDENT = "resident"
     """Nothing had to move: the pages are on the device."""
@@ -59,7 +59,7 @@ FetchResult = Moving | Fetched
 
 
 class Evicted(enum.Enum):
-    """How an eviction has ended that needs no wait for a copy."""
+    """The result of an eviction with no copy to wait for."""
 
     FREED = "freed"
     """The device memory of a block is free; the host had copies of all its pages."""
@@ -241,7 +241,7 @@ class VaSpace:
                 yield other, other.pages.block(index)
 
     def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield each device together with its record of a block."""
+        """Yield each device with its record of the block with this index."""
         for member in self.members:
             yield member, member.pages.block(index)
 
@@ -274,7 +274,7 @@ class VaSpace:
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Map a block's pages that are back on the host for devices that are advised to access them over the link."""
+        """Map a block's pages that have migrated back to the host on the devices with the advice accessed-by."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
@@ -285,7 +285,7 @@ class VaSpace:
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: PageSet) -> None:
-        """Drop all copies of these pages but one: on the preferring device, else the host, else the first device."""
+        """Drop all copies of these pages but one: the preferred device's, else the host's, else the first device's."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:
@@ -306,7 +306,7 @@ class VaSpace:
         self.has_host_copy(index, pages, valid=False)
 
     def preferred_by_others(self, device: int, index: int) -> int:
-        """Return the pages of a block whose preferred location is another device that this one can access."""
+        """Return the pages of a block whose preferred location is a device other than ``device`` that it can access."""
         pages = 0
         for other, block in self.others(device, index):
             if block.prefers_here and self.reaches(device, other.device.local):
@@ -379,7 +379,7 @@ class VaBlocks:
         return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: PageSet) -> float:
-        """Let copy engines access a block's pages on the host; return the work in seconds, 0 if they could already.
+        """Map a block's host pages for copy engines; return the seconds of work, 0 if all were mapped already.
 
         The driver maps a chunk of host memory for DMA when it has allocated it, and keeps both while the pages are on
         the device (``uvm_va_block_map_cpu_chunk_on_gpus``, ``block_gpu_map_phys_all_cpu_pages``).
@@ -406,7 +406,7 @@ class VaBlocks:
         return nbytes
 
     def remove(self, begin: int, nbytes: int) -> None:
-        """Remove an allocation; pages that it shares with others stay as they are until the last one goes."""
+        """Remove an allocation; a page that it shares with other allocations stays until the last one is removed."""
         for block, pages in self.pages.remove(begin, nbytes):
             self.unmap(block, pages & (block.resident | block.remote))
             block.release(pages)
@@ -456,7 +456,7 @@ class VaBlocks:
             self.device.compute.mailbox.put(Unmapped(low, low + self.pages.per_block))
 
     def protect(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Make resident pages of a block read-only, and tell the kernels that may have stores to them ahead."""
+        """Make resident pages of a block read-only, and tell the kernels that may still have to store to them."""
         if pages:
             self.pages.protect(block, pages & block.resident, read_only=True)  # some may have been freed meanwhile
             self._tell(block)
@@ -524,10 +524,11 @@ class VaBlocks:
         self, block: ManagedBlock, brought: int, cost: float, cause: int, *, evicts: bool, stored: int = 0,
         phase: FaultPhase | None = None,
     ) -> FetchResult:  # fmt: skip
-        """Migrate pages of a block to the device (``uvm_va_block_make_resident``), for ``cost`` seconds of work.
+        """Migrate the pages ``brought`` (a bit set) of a block to the device (``uvm_va_block_make_resident``).
 
-        Pages that are read mostly are copied, unless stores have met them (``stored``).  ``evicts`` says whether other
-        blocks may be evicted to free memory.  ``phase`` is the traced phase to which the work belongs, if any.
+        ``cost``: seconds of the driver's work. ``evicts``: whether other blocks may be evicted to free memory.
+        ``stored``: the pages that stores accessed; other read-mostly pages are copied, not moved. ``phase``: the traced
+        phase, if any.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -686,7 +687,7 @@ class VaBlocks:
         return nbytes / self.pages.page_size * self.costs.page_copy
 
     async def send_back(self, index: int, pages: PageSet, cause: int) -> None:
-        """Migrate to the host those of some pages of a block that this device has, because a prefetch asks for it."""
+        """Migrate those of a block's ``pages`` that are on this device to the host, because a prefetch asks for it."""
         block = self.pages.block(index)
         if pages := pages & block.resident:
             self.thrashing.forget(index, pages)
@@ -695,7 +696,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host, copying only bytes that it lacks; ``kept`` stay here as read-only copies."""
+        """Move pages to the host, copying only bytes that it lacks; pages in ``kept`` stay here as read-only copies."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)
@@ -719,10 +720,11 @@ class VaBlocks:
     async def evict_one(self, cause: int, held: ManagedBlock | None = None) -> Eviction:
         """Evict the block that the eviction policy chooses (``pick_and_evict_root_chunk`` of ``uvm_pmm_gpu.c``).
 
-        A block that somebody works on is passed over.  When all are, this waits for the first one.  ``held`` is the
-        block that needs the memory.  Its lock is given up during that wait on a device among several.
+        Blocks whose lock is taken are passed over; if all are locked, this waits for the first and evicts nothing.
+        ``held`` is the block that needs the memory; if several devices share the memory, its lock is released during
+        that wait.
 
-        Raises RuntimeError when the policy's answer is no order of these blocks.
+        Raises RuntimeError when the policy returns no order, or an index of another block.
         """
         locks = self.locks
         first: ManagedBlock | None = None

@@ -58,7 +58,7 @@ class Missing:
 
     @property
     def head(self) -> tuple[int, int] | None:
-        """Return the range (low, high) that the kernel accesses next; None when it has been through all of them."""
+        """Return the range [low, high) of addresses that the kernel accesses next; None after the last range."""
         if self.piece == len(self.pieces):
             return None
         return self.mapped(self.address, self.address + self.range)
@@ -129,7 +129,10 @@ class KernelFaults:
         return AccessFault(address, packet.number, name, self._device, packet.cause, self.sim.now)
 
     def raise_fault(self, low: int, high: int, packet: KernelPacket, threads: int) -> int:
-        """Send the handler a fault of a kernel on [low, high); return how many pages of that range are missing."""
+        """Report a kernel's fault on [low, high) to the fault handler; return how many pages of the range are missing.
+
+        threads: the kernel's resident threads.
+        """
         others = max(0, math.ceil(self._pages_in_flight(low, high, packet, threads)) - 1)
         fault = PageFault(low, high, packet.number, packet.cause, packet.stream.process, others)
         name = self.handler.name
@@ -201,7 +204,7 @@ class SMLimits:
     loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
 
     def working_lanes(self, launch: Launch) -> float:
-        """Return the fraction of lanes in a team's warps that have a thread; it is below 1 if a warp is not full."""
+        """Return the fraction of lanes of a team's warps that have a thread; below 1 if the last warp is not full."""
         return launch.threads / (-(-launch.threads // self.warp_size) * self.warp_size)
 
     def loads_in_flight(self, launch: Launch) -> float:
@@ -291,11 +294,11 @@ class TeamSlots:
     """The kernel that has begun with only some of its slots; None without such a kernel."""
 
     def has_room(self, teams_per_sm: int) -> bool:
-        """Tell whether a team of the next kernel finds a slot, if an SM has `teams_per_sm` slots for such teams."""
+        """Tell whether the next kernel's team finds a free slot. teams_per_sm: how many of its teams one SM holds."""
         return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
-        """Give a kernel the slots for teams that it lacks, as far as some are free; return whether it got any."""
+        """Give a kernel as many of the slots that it lacks as are free; return whether it got any."""
         lacking = kernel.teams - kernel.placed
         teams = min(lacking, math.floor(self.free * kernel.teams_per_sm + _ROUNDING))
         kernel.placed += teams
@@ -352,7 +355,7 @@ class ComputeSpec:
     uncontended: Annotated[bool, "compute.uncontended"]
 
     def slots(self) -> TeamSlots | None:
-        """Return empty slots for teams if kernels wait for slots (``gpu.placement``), else None."""
+        """Return a set of free slots for teams if kernels wait for slots (entry ``gpu.placement``), else None."""
         return TeamSlots(float(self.sms)) if self.placement == "in_order" and not self.uncontended else None
 
     def part(self, sms: int) -> ComputeSpec:
@@ -366,13 +369,13 @@ class ComputeSpec:
         return min(launch.teams, self.sms * self.limits.resident_teams(launch)) * launch.threads
 
     def demand(self, launch: Launch, taken: float | None = None) -> float:
-        """Return how many SMs' worth of the device a launch takes, at most all SMs.
+        """Return how many SMs' worth of the device a launch uses, at most all SMs.
 
         This is the larger of two fractions: that of the slots for teams, and that of the limiting rate (arithmetic or
         memory), averaged over the launch's time, as others have the memory while it waits for dependent accesses. Where
         these waits dominate and teams run in several waves, the slots are a mean over the waves: the last one may leave
-        some empty. Raises LaunchOutOfResources.
-        ``taken``: the launch's `seconds_on_idle_device`, if the caller knows them already.
+        some empty. Raises LaunchOutOfResources. ``taken``: the launch's `seconds_on_idle_device`, if the caller knows
+        them already.
         """
         if taken is None:
             taken = self.seconds_on_idle_device(launch)
@@ -400,7 +403,7 @@ class ComputeSpec:
         return chain + max(roofline, (self._waves(launch) - 1) * chain)
 
     def drawn(self, launch: Launch) -> float:
-        """Return the memory bandwidth, in bytes/s, that the threads of a launch use when they run alone.
+        """Return the memory bandwidth, in bytes/s, that a launch uses when it runs alone on the device.
 
         By Little's law, this is bytes in flight over latency. The limits are the SMs that have teams and the memory,
         for the sectors that contain the bytes; teams are spread over all SMs before any SM gets a second one. Cached
@@ -545,7 +548,7 @@ class ResidentKernels:
         """Kernels that wait for pages, by number."""
 
     def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
-        """Let a kernel do the fraction ``part / whole`` of its work, on the SMs that it gets."""
+        """Let a kernel begin the next ``part / whole`` (a fraction) of its work, on the SMs that it gets."""
         amount = kernel.alone * part / whole * kernel.demand
         self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
 
@@ -570,7 +573,7 @@ class TrafficSpec:
 
     @property
     def copies(self) -> float:
-        """Return the bandwidth, in bytes/s, that a copy has when no kernel uses the memory."""
+        """Return the bandwidth, in bytes/s, of a copy while no kernel uses the memory."""
         return self.bandwidth / _READ_AND_WRITTEN
 
 
@@ -618,7 +621,7 @@ class MemoryTraffic:
         self._born = sim.now
 
     def open_flow(self) -> Flow:
-        """Open a flow for a DMA ring, which makes one copy after another."""
+        """Make a `Flow` for a DMA ring, through which the ring reports the beginning and the end of its copies."""
         self.flows.append(Flow(self))
         return self.flows[-1]
 
@@ -629,7 +632,7 @@ class MemoryTraffic:
             self.tell()
 
     def tell(self) -> None:
-        """Tell the compute units that the kernels' shares of the memory bandwidth have changed."""
+        """Send the compute units a message that the kernels' shares of the memory bandwidth have changed."""
         if self.resident:
             self._units.mailbox.put(TrafficChanged())
 
@@ -682,7 +685,10 @@ class MemoryTraffic:
 
 @attrs.define(eq=False)
 class Flow:
-    """The copies of one DMA ring: ``begin``, a sleep for the copy's time alone, then ``end`` if ``part`` is set."""
+    """Reports the copies of one DMA ring to the division of an APU's memory bandwidth.
+
+    The ring calls ``begin``, sleeps for the time that the copy takes alone, and calls ``end`` if ``part`` is set.
+    """
 
     memory: MemoryTraffic
     draw: float = 0.0
@@ -705,7 +711,10 @@ class Flow:
                 memory.copy_began()
 
     async def end(self, part: Ticket) -> None:
-        """Wait, after the time that a copy takes alone, until it has moved all bytes with its part of the bandwidth."""
+        """Wait until a copy has moved all its bytes with its share of the bandwidth, ``part``.
+
+        The caller has waited already for the time that the copy takes alone.
+        """
         memory = self.memory
         came = memory.sim.now
         await memory.pool.finish(part)

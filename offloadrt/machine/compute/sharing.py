@@ -34,7 +34,7 @@ LaunchCosts = tuple[float, float, int, float]
 
 @attrs.define(eq=False)
 class GpuContext:
-    """The state of one process's context on the compute units, whose actor owns this object."""
+    """What the compute units know of one process's GPU context; only the compute units' actor uses this object."""
 
     process: int
     spec: ComputeSpec
@@ -58,9 +58,9 @@ class GpuContext:
     _costs_in_pages: Memo[int, tuple[Launch, LaunchCosts]] = attrs.field(factory=Memo)
 
     def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
-        """Return what a launch costs on a device that does nothing else.
+        """Return the time and the rates of a launch on a device that does nothing else.
 
-        `small_pages`: the fraction of the bandwidth that the launch has on small pages; None if it touches none.
+        `small_pages`: the fraction of its bandwidth that the launch gets on small pages; None if it touches none.
         """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.
@@ -100,14 +100,14 @@ class GpuContexts:
         return self.all[packet.stream.process]
 
     def arrived(self, packet: KernelPacket) -> None:
-        """Count a kernel that its queue has handed over; with its first kernel, a context asks for a time slice."""
+        """Count a kernel that a queue has passed on; if it is its context's only kernel, request a time slice."""
         context = self.of(packet)
         context.kernels += 1
         if context.kernels == 1 and self.slicer is not None:
             self.slicer.put(ContextHasWork(context.process, True))
 
     def ended(self, packet: KernelPacket) -> GpuContext:
-        """Count a resident kernel's end, and return its context, which needs no time slice after its last kernel."""
+        """Count the end of a resident kernel, and return its context; after its last kernel, it needs no time slice."""
         context = self.of(packet)
         context.resident -= 1
         context.kernels -= 1

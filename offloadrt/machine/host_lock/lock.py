@@ -16,15 +16,14 @@ from offloadrt.sim.scheduler import uninterrupted
 class HostLock:
     """A lock under which host threads work; a policy (``fifo`` or ``barging``) chooses the next holder.
 
+    A thread that had to wait pays the time `handover`, which is part of its first work under ``fifo``. category,
+    wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: an ablation; the
+    lock excludes nobody.
+
     Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: the thread
     that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that work.
-    A thread that had to wait pays `handover`, which is part of its first work under ``fifo``.
-
     The policy is asked by the thread that changes the answer: the one that releases the lock and, where a thread might
     enter beside the holders, the one that arrives.
-
-    category, wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: an
-    ablation; the lock excludes nobody.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class HostLock:
                 self.sim.violation = error
 
     def admit(self) -> None:
-        """Admit, or wake, the waiters that the policy chooses; each begins its work on a core.
+        """Let the waiting threads that the policy chooses enter the lock, or wake them; each begins its work on a core.
 
         With at most one holder, no thread is woken while another woken thread has not tried yet: only one could enter.
         """

@@ -28,7 +28,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def begin(self) -> int:
-        """Return the first host address that the thread will look up under the lock; 0 if it looks up none."""
+        """Return the first host address that the thread will look up in the table behind the lock; 0 for no look-up."""
         return self.asked[1]
 
     @property
@@ -38,7 +38,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def changes(self) -> bool:
-        """Tell whether the thread may insert or remove an entry of the table; False if it only looks up."""
+        """Tell whether the thread may insert or remove entries of the table behind the lock; False if it only reads."""
         return self.asked[3]
 
     @property

@@ -147,8 +147,8 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
-        A caller that waits anyway needs no actor for the transfer: it holds an idle engine itself for that time. If no
-        engine is idle, its transfer queues up with the others. The parameters are fields of `CopyPacket`.
+        The parameters are fields of `CopyPacket`. The caller holds an idle engine itself for that time, which saves an
+        actor. If no engine is idle, the transfer queues up with the others.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -361,9 +361,9 @@ class DmaRing:
 #
 # Copies and migrations in that direction share the same bandwidth.
 class RemotePort:
-    """Carries the accesses of kernels over one direction of a device's link to the host.
+    """Carries kernels' accesses to host memory over one direction of a device's link.
 
-    Every access finds an idle actor: accesses do not queue, they only share the link.
+    Every access has its own actor: accesses do not queue, they only share the link.
     """
 
     def __init__(
@@ -415,7 +415,7 @@ class RelaySpec:
 
 
 class EngineHolder(Protocol):
-    """The attributes of a device that a copy through other devices uses; ``Device`` has them."""
+    """The attributes that `PeerRelay` uses of each device; ``Device`` has them."""
 
     @property
     def engines(self) -> Mapping[str, CopyEngines]: ...
@@ -425,7 +425,7 @@ class EngineHolder(Protocol):
 class PeerRelay:
     """Carries copies between devices without a direct link, piece by piece.
 
-    Every copy finds an idle actor, so that copies contend at engines and links only.
+    Every copy has its own actor, so that copies contend only at engines and links.
     """
 
     def __init__(

@@ -29,10 +29,7 @@ class Shared(Protocol):
 
 @attrs.frozen
 class LinkStatistics:
-    """Statistics of one direction of a link; times are virtual seconds so far.
-
-    busy_s + idle_s is the time elapsed.
-    """
+    """Statistics of one direction of a link; times are virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
     """Time with a transfer on the link."""
@@ -97,7 +94,7 @@ class Link:
 
 
 class Way:
-    """Several links that one transfer passes at the same time, such as a device's own link and a shared one."""
+    """The links that one transfer passes at the same time, such as a device's own link and a switch's link above it."""
 
     def __init__(self, sim: Simulation, name: str, links: Sequence[Shared]) -> None:
         self._sim = sim

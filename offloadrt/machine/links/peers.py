@@ -77,7 +77,7 @@ class PcieTree:
 
 @attrs.frozen
 class Route:
-    """How a copy goes from one device to another: over a link, by way of the device ``via``, or neither."""
+    """Says how a copy goes from one device to another: over a link, through the device ``via``, or through the host."""
 
     link: Link | None = None
     """The direct link; None for a copy through a relay."""

@@ -119,10 +119,7 @@ def parse_groups(text: str) -> Groups:
 
 
 def _words(text: str, what: str) -> list[str]:
-    """Return the words of a text, none for ``"none"``.
-
-    Raises TopologyError for an empty text.
-    """
+    """Return the words of a text, none for ``"none"``. Raises TopologyError for an empty text."""
     if not (words := text.split()):
         raise TopologyError(f'is empty; write "{NO_LINKS}" for devices without {what}')
     return [] if text.strip() == NO_LINKS else words
@@ -384,10 +381,7 @@ def _needs_unit(given: object, unit: units.Unit, key: str) -> None:
 
 
 def _number(given: object, unit: units.Unit, key: str) -> float:
-    """Return ``given`` in SI units; a text may have another unit of the same dimension.
-
-    Raises EntryError.
-    """
+    """Return ``given`` in SI units; a text may have another unit of the same dimension. Raises EntryError."""
     if isinstance(given, bool) or not isinstance(given, (int, float, str)):
         raise EntryError(f"{given!r} is no number")
     if isinstance(given, str):
@@ -426,10 +420,7 @@ def _number(given: object, unit: units.Unit, key: str) -> float:
 
 
 def _truth(given: object) -> bool:
-    """Return the truth value that a user has written in one of the usual ways.
-
-    Raises EntryError.
-    """
+    """Return the truth value that a user has written in one of the usual ways. Raises EntryError."""
     if isinstance(given, bool):
         return given
     words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -440,10 +431,7 @@ def _truth(given: object) -> bool:
 
 
 def _text(given: object, choices: tuple[str, ...], format: str | None) -> str:
-    """Check a text against its format or its choices and return it.
-
-    Raises EntryError.
-    """
+    """Check a text against its format or its choices and return it. Raises EntryError."""
     if format is not None:
         try:
             FORMATS[format](str(given))

@@ -112,10 +112,7 @@ class MachineSpec:
         return hashlib.sha256(json.dumps([self.name, self.runtime, entries]).encode()).hexdigest()
 
     def value(self, key: str) -> float:
-        """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s).
-
-        Raises ProfileError.
-        """
+        """Return the number of an entry in SI units (seconds, bytes, bytes/s, flop/s). Raises ProfileError."""
         value = self._entry(key).value
         if isinstance(value, (bool, str)):
             raise ProfileError(self.path, key, f"is {value!r}, but a number is needed")
@@ -424,10 +421,7 @@ def load(
 
 
 def load_runtime(name_or_path: str | Path) -> MachineSpec:
-    """Load a runtime by name, or from a user's own TOML file, without a machine.
-
-    Raises ProfileError.
-    """
+    """Load a runtime by name, or from a user's own TOML file, without a machine. Raises ProfileError."""
     return _unchanged(_files(str(name_or_path), _RUNTIME), _RUNTIME)
 
 
@@ -438,10 +432,7 @@ def _default_runtime(files: _Files) -> str | None:
 
 
 def _files(name: str, kind: _Kind) -> _Files:
-    """Return the file of that name and its bases.
-
-    Raises ProfileError.
-    """
+    """Return the file of that name and its bases. Raises ProfileError."""
     files: list[tuple[str, str]] = []
     base: str | None = name
     while base is not None:
@@ -460,10 +451,7 @@ def _files(name: str, kind: _Kind) -> _Files:
 
 @lru_cache(maxsize=64)
 def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
-    """Read the text of a profile of that kind; ``path`` is for messages.
-
-    Raises ProfileError.
-    """
+    """Read the text of a profile of that kind; ``path`` is for messages. Raises ProfileError."""
     try:
         return msgspec.convert(tomllib.loads(text), kind.file, strict=True)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -662,10 +650,7 @@ def _at_means(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
 
 
 def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
-    """Return (path, text) of a profile's file; messages show the path.
-
-    Raises ProfileError.
-    """
+    """Return (path, text) of a profile's file; messages show the path. Raises ProfileError."""
     if name in (known := _texts(kind.folder)):
         return f"{name}.toml", known[name]
     if not (name.endswith(".toml") or Path(name).exists()):

@@ -102,10 +102,7 @@ A test compares them with pint's values.
 
 @functools.cache
 def unit(text: str) -> Unit:
-    """Return the unit named ``text``, for instance ``"GB/s"``.
-
-    Raises UnitError.
-    """
+    """Return the unit named ``text``, for instance ``"GB/s"``. Raises UnitError."""
     return Unit(text, *(COMMON.get(text) or _convert(f"1 {text}", text)))
 
 

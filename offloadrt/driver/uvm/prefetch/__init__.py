@@ -29,23 +29,23 @@ class PrefetchRules:
 
 
 class PrefetchPolicy(Protocol):
-    """Chooses the pages that migrate with faulted pages; each device makes an object of its own of such a class."""
+    """Chooses which pages migrate together with faulted pages; each device has its own policy object."""
 
     name: str
 
     def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
-        """Return the pages of a block that migrate for its faults; bit k of a set is page k.
+        """Return the pages of a block that migrate when pages of it fault. A set of pages is an int; bit k is page k.
 
-        ``there`` are pages that are where the fault wants them; ``valid`` are pages that belong to allocations;
-        ``thrashing`` are pages that migrate to and fro, which the real driver leaves out.  The driver adds the faulted
-        pages, and drops what is not valid or is there already.
+        ``faulted`` are the pages with faults; ``there`` are pages that already are at the faulting processor; ``valid``
+        are pages that belong to allocations; ``thrashing`` are pages that migrate to and fro, which the real driver
+        leaves out. The driver adds the faulted pages, and drops pages that are not valid or are there already.
         """
 
 
 def pages_brought(
     policy: PrefetchPolicy, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules
 ) -> int:
-    """Ask a policy which pages migrate. Raises RuntimeError for an answer that is no set of pages."""
+    """Ask a policy which pages migrate (see `brings`). Raises RuntimeError for an answer that is no set of pages."""
     pages = policy.brings(there, faulted, valid, thrashing, rules)
     if not is_integer(pages) or pages < 0:
         raise broken("prefetch policy", policy, f"brings returns {pages!r:.80}, no set of pages")

@@ -27,10 +27,10 @@ def with_prefetched(
 ) -> int:
     """Return the faulted pages and the pages to prefetch with them (``uvm_perf_prefetch_get_hint_va_block``).
 
-    there: pages that are where the fault wants them; valid: pages that belong to allocations; pages: how many a block
-    has; big: how many a big page has; both are powers of two; threshold: if more than this part of a subtree's valid
-    pages come, all of them do; thrashing: pages that are not prefetched, nor others because of them, nor is their big
-    page. Sets of pages are integers, one bit for each page.
+    Sets of pages are integers, one bit for each page. there: pages that already are at the faulting processor; valid:
+    pages that belong to allocations; pages: how many a block has; big: how many a big page has; both are powers of two;
+    threshold: if more than this fraction of a subtree's valid pages would be present, all of them migrate; thrashing:
+    pages that are not prefetched; they and their big pages cause no prefetch of others.
 
     >>> bin(with_prefetched(0b0001, 0b0010, 0b1111, 4, 1, 0.51)), bin(with_prefetched(0b11, 0b0100, 0b1111, 4, 1, 0.51))
     ('0b11', '0b1111')
@@ -86,7 +86,7 @@ def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, i
 
 
 def big_pages_of(faulted: int, big: int, thrashing: int) -> int:
-    """Return all pages of the big pages with a faulted page and no thrashing one (``grow_fault_granularity``)."""
+    """Return all pages of the big pages that have a faulted page and no thrashing one (``grow_fault_granularity``)."""
     grown = 0
     while faulted:
         page = (faulted & -faulted).bit_length() - 1
