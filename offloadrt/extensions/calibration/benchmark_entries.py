@@ -37,7 +37,10 @@ MEASURED: Final = (
 
 
 def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what the rows of benchmarks measure for each profile entry that has a rule; None if no row measures it."""
+    """Yield a measurement for each profile entry that a known benchmark measures; None if no row has that benchmark.
+
+    rows: lines of the benchmarks' result files. base: the machine profile whose entries are measured anew.
+    """
     by_name: dict[_Name, list[BenchmarkRow]] = {}
     for row in rows:
         name = row.what, row.variant

@@ -48,7 +48,10 @@ USED: Final = frozenset(
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what the operations of a trace measure for each profile entry that has a rule; None if nothing."""
+    """Yield a measurement for each profile entry that a profiler's trace can show; None if this trace does not show it.
+
+    operations: the calls and commands of the trace. base: the machine profile whose entries are measured anew.
+    """
     for entries, least in ((_CALLS, 3), (_ONCE, 1)):
         for key, names in entries.items():
             name = operations.most_called(names)

@@ -33,7 +33,10 @@ USED: Final = frozenset({name for names in _CALLS.values() for name in names} | 
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield what the operations of a trace measure for each profile entry that has a rule; None if nothing."""
+    """Yield a measurement for each profile entry that a profiler's trace can show; None if this trace does not show it.
+
+    operations: the calls and commands of the trace. base: the machine profile whose entries are measured anew.
+    """
     for key, names in _CALLS.items():
         name = operations.most_called(names)
         yield measurement(key, [call.seconds for call in operations.alone(name)], f"{name} calls")

@@ -183,7 +183,11 @@ class DrawnRuns:
     """False if no draw changed any run."""
 
     def figures(self, name: str, number: int) -> list[float] | None:
-        """Return a figure of point `number`, with one value for each draw; None if it is no number in some draw."""
+        """Return the values of one figure (a named result) of point `number`, one for each draw in which it was run.
+
+        A draw is a run with a random sample of the uncertain values. Returns None if there is no value, or if the
+        figure is no number in some draw.
+        """
         values = [_figure(name, own) for row in self.rows if (own := row[number]) is not None]
         known = [value for value in values if value is not None]
         return known if known and len(known) == len(values) else None

@@ -108,17 +108,20 @@ Action = Callable[[], None]
 
 @attrs.define(eq=False)
 class Queued:
-    """Delays events of queued work behind a kernel, if it is unknown until the kernel runs what memory it uses.
+    """Delays the judgement of queued work if it comes after a kernel whose memory accesses only its run will show.
 
-    Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the state
-    machines (races, versions, …) get the events in an order that the program allows. When a thread has waited for a
-    queue, no event of the queue is delayed any more.
+    Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the parts
+    of the checker that look for races or stale data get the events in an order that the program allows. When a thread
+    has waited for a queue, no event of the queue is delayed any more.
     """
 
     _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)
 
     def hold(self, directive: Directive, action: Action) -> bool:
-        """Delay an action of a directive; return False, without a delay, if no kernel has to run first."""
+        """Delay an action of a directive until the kernels before it have run; return False if there are none.
+
+        The action is a function that judges an event. If False is returned, nothing is delayed and the caller must act.
+        """
         if not self._held or not (directive.strand.is_queue or directive.is_ordered):
             return False
         self._add(directive, action)
@@ -203,7 +206,7 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell:
-    """What a state machine of the checker knows of the addresses [begin, end): the same for each byte."""
+    """A range of addresses [begin, end) about which a part of the checker knows the same for each byte."""
 
     begin: int
     end: int
@@ -342,7 +345,7 @@ class Memories:
         return near[1] if near is not None and address < near[0] + near[1].size else None
 
     def is_elsewhere(self, device: int, address: int) -> bool:
-        """Tell whether another device, too, has a mapping of the host data that is mapped at this device address."""
+        """Tell whether the host data that is mapped at this device address is also mapped on another device."""
         entry = self.entry_at(device, address)
         others = [entries for number, entries in self._entries.items() if number != device]
         return entry is not None and any(

@@ -187,10 +187,11 @@ def _time_without(repair: Repair, scenario: Scenario, given: Mapping[str, Any], 
 
 
 def reports_mistakes(run: Run) -> Callable[[], list[str]]:
-    """Watch a run that has not begun; return a function that gives the program's mistakes once the run has ended.
+    """Attach a checker to a run that has not begun; return a function that lists the mistakes after the run has ended.
 
-    The mistakes are texts. This is one of the `checkers` of an exploration. Raises UserError when the machine is built,
-    and at the end of a program whose programming model sends no events to a checker.
+    That function returns one text for each mistake of the program. `explore` uses this function as one of its
+    `checkers`. Raises UserError, at the latest after the run, if the program's programming model sends no events to a
+    checker.
     """
     checker = Checker(run.sim)
     run.observe(checker)
@@ -205,7 +206,10 @@ def reports_mistakes(run: Run) -> Callable[[], list[str]]:
 
 
 def reports_runtime_faults(run: Run) -> Callable[[], list[str]]:
-    """Watch a run that has not begun, as `reports_mistakes` does, but for errors of the runtime itself."""
+    """Attach a checker to a run that has not begun, as `reports_mistakes` does; list errors of the runtime itself.
+
+    The returned function gives one text for each error that happened in the run.
+    """
     checker = Checker(run.sim)
     run.observe(checker)
     return lambda: ["\n".join(fault.lines()) for fault in checker.runtime_faults() if fault.happened]

@@ -49,7 +49,10 @@ def _is_of_descriptor(entry: Entry, begin: int, nbytes: int) -> bool:
 
 @attrs.frozen(eq=False)
 class CheckedCopies:
-    """Passes each copy between host and devices on to what judges it: races, versions, lifetimes and waste."""
+    """Passes each copy between host and devices on to the parts of the checker that judge copies.
+
+    These look for races, stale or uninitialised data, uses of freed memory, and needless copies.
+    """
 
     _sim: Simulation
     _memories: Memories
@@ -196,7 +199,11 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
-        """Check the host's side of a copy for races; the copy is not made here, but in another order of the program."""
+        """Check a copy for races that this run does not make, but that another order of the program's work would make.
+
+        Only the access to host memory is checked. how: the words for the report, with {} where the directive's name
+        goes.
+        """
         entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
         if entry is None or not entry.owned or item.array is None or _is_of_descriptor(entry, begin, event.nbytes):
             return

@@ -35,10 +35,10 @@ class StreamQueue:
 
 @attrs.define(eq=False)
 class ToldCalls:
-    """Reports CUDA calls to the observer of one program; `device` is the number of the device of a call.
+    """Reports each CUDA call of a program to the program's observer, such as the checker.
 
-    devices: the device of each stream that the program has made. legacy: the legacy default stream of each device.
-    non_blocking: the streams that do not synchronize with the legacy one.
+    Methods take as `device` the number of the device of a call. devices: the device of each stream that the program has
+    made. legacy: the legacy default stream of each device. non_blocking: the streams that do not synchronize with it.
     """
 
     _program: OffloadProgram[Any]
@@ -76,9 +76,10 @@ class ToldCalls:
     def call(
         self, name: str, device: int, into: Stream | StreamQueue | None = None, node: GraphNode | None = None
     ) -> Iterator[int]:
-        """Report a call while the body runs; yield the call's number.
+        """Report a call while the body of ``with`` runs; yield the number that was given to the call.
 
-        into: the stream, or the graph's lane, that gets the work of the call.
+        into: the stream that gets the work of the call, or the queue that stands for a chain of nodes of a launched
+        graph. node: the graph node whose work this is, for the work of a launched graph.
         """
         number, handle = self._program.next_directive(), self._observer.handle
         queue = self._queue(into) if isinstance(into, Stream) else into
@@ -117,7 +118,7 @@ class ToldCalls:
             self._observer.handle(ev.QueueMarked(queue, event))
 
     def reached(self, event: TimedEvent) -> None:
-        """Report that the thread knows that an event has completed."""
+        """Report that the calling thread has found, by a wait or a query, that an event has completed."""
         self._observer.handle(ev.Awaited(event))
 
     def follows(self, event: TimedEvent, stream: Stream) -> None:

@@ -76,7 +76,10 @@ class Lifetimes:
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def freed_by(self, entry: Entry) -> Story | None:
-        """Return who has freed the array of a mapping that still exists; None if nobody has, or if it is reported."""
+        """Return the report line on who freed the array of a mapping that still exists; None if nobody has.
+
+        Returns None, too, if that was reported already.
+        """
         mapping = self._live.get(entry)
         return None if mapping is None or mapping.is_told else mapping.freed
 
@@ -207,7 +210,7 @@ class Mappings:
             self._by_region.setdefault(directive.number, []).append(made)
 
     def at(self, host_address: int) -> tuple[Entry, Story] | None:
-        """Return the entry that maps an address of the host, and who mapped it; None if nothing maps it."""
+        """Return the mapping that covers an address of the host, and a report line on who mapped it; else None."""
         for entry, mapping in self._live.items():
             if entry.host_begin <= host_address < entry.host_end:
                 return entry, mapping.entered
@@ -233,11 +236,12 @@ class Mappings:
             made.has_ended = True
 
     def repeats(self, event: ItemFound, directive: int) -> bool:
-        """Tell whether LLVM copies an item when a map begins or ends although OpenMP, with other maps there, would not.
+        """Tell whether LLVM makes a copy for a map item that OpenMP would not make, as other maps of the data exist.
 
-        LLVM counts members, and a mapper's first component, neither up nor down. Where the count is 1, it takes what
-        they find for new as a map begins ("It might have been allocated with the parent", `getTargetPointer`), and for
-        unused as it ends. In an `enter data`, a mapper leaves that count behind. Call this before the map is noted.
+        Call this before the item is noted. LLVM changes the reference count neither for members of a structure nor for
+        the first component of a mapper. If the count is 1 when such an item begins, LLVM takes the data for new ("It
+        might have been allocated with the parent", `getTargetPointer`) and copies it in; if the count is 1 when it
+        ends, LLVM takes the data for unused and copies it out. In an `enter data`, a mapper leaves that count behind.
         """
         mapping, flags = None if event.entry is None else self._live.get(event.entry), event.item.flags
         if mapping is None or flags.always:
@@ -248,11 +252,11 @@ class Mappings:
         return not flags.counted and others > (directive in mapping.begun_by)
 
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
-        """Note a directive that takes a reference to a mapping, or needs one without being ordered behind a map.
+        """Note that a directive has found a mapping: it takes a reference to it, or only needs the mapping to exist.
 
-        A pointer that is in no clause is looked up with size 0, which maps nothing if nothing is mapped there.
-        may_be_absent: in another order of the program nothing would be mapped there, since the map that made it has
-        ended.
+        A pointer that is in no clause is looked up with size 0: it only needs the mapping, and it is no mistake if
+        there is none. may_be_absent: in another order of the program's work there would be none, as the map that made
+        it has ended.
         """
         entry, strand = event.entry, directive.strand
         mapping = None if entry is None else self._live.get(entry)
@@ -296,7 +300,7 @@ class Mappings:
                 )
 
     def filled(self, entry: Entry) -> None:
-        """Note that the map that made this mapping copies to the device."""
+        """Note that the map clause which made this mapping also copies the data to the device."""
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_filled = True
             mapping.brought.append(mapping.references[0])
@@ -339,7 +343,10 @@ class Mappings:
         self._borrowed.pop(directive, None)
 
     def left(self, entry: Entry) -> Clock | None:
-        """Forget a mapping; return what had happened before the program ended it, None if the program did not."""
+        """Forget a mapping that has ended; return the vector clock of the directive that ended it.
+
+        The clock says what had happened before that directive. Returns None if the program did not end the mapping.
+        """
         mapping = self._live.pop(entry, None)
         return None if mapping is None or mapping.ended is None else mapping.end_knows
 
@@ -392,7 +399,10 @@ class Mappings:
         self.mistakes.add("missed update", item.name, (story,), advice, item.name)
 
     def judge_deletes(self) -> None:
-        """Report mappings that a `delete` has ended while others used them, unless they also end for those."""
+        """Report each mapping that `delete` ended while other directives still had references to it.
+
+        Mappings whose other references have been released by now too are not reported.
+        """
         for _, name, stories, advice in self._deleted:
             self.mistakes.add("delete under other users", name, stories, advice, name)
         self._deleted.clear()
@@ -558,9 +568,9 @@ class RecordedFaults:
         self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
 
     def left(self, entry: Entry, known: Clock | None) -> None:
-        """Report kernels that used host addresses of a mapping on the device, now that the mapping ends.
+        """Report kernels that used host addresses in place of the device's for a mapping, now that the mapping ends.
 
-        known: what had happened before the end; None if the program did not end the mapping.
+        known: the vector clock of the directive that ended the mapping; None if the program did not end it.
         """
         name = entry.name or "data"
         for kernel, chain, epoch, mapped, told in self._beside.pop(entry, ()):
@@ -574,7 +584,7 @@ class RecordedFaults:
             self.mistakes.add("outside of what is mapped", name, (mapped, told), advice, name, (kernel, name))
 
     def finish(self) -> None:
-        """Report kernels that used host addresses of mappings that still exist at the end of the program."""
+        """Report kernels that used host addresses in place of the device's, for mappings that exist at the end."""
         for strand in [*self._kept]:  # of directives that failed before they began
             self.judge_strays(strand)
         for entry in [*self._beside]:

@@ -93,7 +93,10 @@ class Races:
                 self._compare(other, access)
 
     def is_overwritten(self, access: Access) -> bool:
-        """Tell whether a write of some of the bytes came before an access in order, or may have and was dropped."""
+        """Tell whether some byte of an access's range was written before, by a write that is ordered before the access.
+
+        Returns True, too, where so many writes were seen that some were dropped from the record.
+        """
         cells = self._cells(access.memory).cut(access.begin, access.end)
         return any(cell.most > _MANY or any(map(access.follows, cell.writes.values())) for cell in cells)
 
@@ -241,7 +244,7 @@ class LostUpdates:
         self._regions.pop(cause, None)
 
     def given_back(self, directive: Directive, entry: Entry) -> None:
-        """Note that a directive releases its reference to a mapping."""
+        """Note that a directive releases its reference to a mapping, so that the reference count goes down."""
         users, strand = self._users.setdefault(entry, []), directive.strand
         users[:] = [one for one in users if not strand.comes_after(one.directive.strand.chain, one.epoch)]
         if (region := self._regions.get(directive.number)) is not None and region not in users:

@@ -250,7 +250,7 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
-        """Order the running strand, or the work of a queue, behind everything that has signalled `what`."""
+        """Order the running strand, or later work of `queue` if given, after everything that has signalled `what`."""
         self.awaited.add(what)
         signal = self._signals.get(what)
         if signal is not None:
@@ -315,13 +315,19 @@ class Strands:
             strand.clock.begin_epoch(strand.chain)
 
     def marked(self, queue: WorkQueue, what: Hashable) -> None:
-        """Record that `what` stands for all work that is in a queue now, and for nothing that it stood for before."""
+        """Record that `what`, such as an event, stands for all work that is in a queue now.
+
+        It no longer stands for anything that it was recorded for before.
+        """
         strand = self._queues[queue]
         self._signals[what] = _Signal(Clock(strand.clock))
         strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
-        """Begin a host function in the running actor as a part of a queue's work, at the position of `mark`."""
+        """Begin a host function in the running actor, as a part of a queue's work.
+
+        mark: what the program recorded in the queue (`Strands.marked`) at the function's place among the queue's work.
+        """
         strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 

@@ -229,7 +229,7 @@ def static_uses(
 ) -> tuple[MemoryUse, ...]:
     """Return what is known of a launch's memory accesses before it runs, reads before writes.
 
-    private: where private copies lie.
+    bindings: where each array lies on the device. private: the map items with private copies, and where these lie.
     """
     launch, arguments = region.launch, region.arguments
     counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
@@ -411,7 +411,10 @@ def _holds(region: OffloadedRegion, entry: Entry) -> bool:
 
 @attrs.define(eq=False)
 class Watch:
-    """Reports what one launch's kernel uses: at its submission, or after its body has run if only that shows it."""
+    """Reports the memory accesses of one launch's kernel to the checker.
+
+    It reports them at the submission, or after the kernel's body has run if only the run shows them.
+    """
 
     _device: OffloadDevice
     _tell: Tell

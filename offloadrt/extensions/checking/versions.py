@@ -97,7 +97,7 @@ class Versions:
         self._device(device).forget(begin, end)
 
     def entered(self, device: int, entry: Entry) -> None:
-        """Note that a global was mapped: on the device, it has the values of the program's image."""
+        """Note that a global variable was mapped: on the device it has the initial values of the program's image."""
         self._device(device).replace(entry.device_begin, entry.device_begin + entry.size).version = 0
 
     # writes
@@ -140,7 +140,11 @@ class Versions:
     # copies
 
     def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
-        """Note a copy to a device, which may be meant to undo what a kernel wrote there, or in a mapping now ended."""
+        """Note a copy from the host to a device: the device's bytes are now as new as the host's.
+
+        If the newest values were written by a kernel in this device's memory or in a mapping that has ended, the copy
+        counts as the newest from now on: it may be meant to undo what the kernel wrote.
+        """
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)
         for cell in self._host.cut(host_begin, host_begin + nbytes):
@@ -155,7 +159,11 @@ class Versions:
     def to_host(
         self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
     ) -> None:
-        """Note a copy to the host; it counts as a write of the host if it comes from other data than the host's own."""
+        """Note a copy from a device to the host: the host's bytes are now as new as the device's.
+
+        copy: the copy's access to the host. is_counterpart: whether the device's bytes are the mapped copy of just
+        these host bytes. If they are other data, the copy counts as a write by the host.
+        """
         self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
@@ -182,9 +190,10 @@ class Versions:
     # reads
 
     def host_read(self, access: Access, mapped: bool, copied: Sequence[KernelCopied] | None = None) -> None:
-        """Report stale or uninitialised data in a read of the host's memory; `mapped` says that a device has a copy.
+        """Report stale or uninitialised data where the host, or a kernel in host memory, reads such data.
 
-        copied: for a read by a kernel, what it only copies as parts of whole objects; None: the host reads.
+        mapped: whether a device has a copy of the data. copied: for a read by a kernel, the bytes that it reads only to
+        copy whole objects; None for a read by the host.
         """
         stale: list[_HostCell] = []
         unset: list[_HostCell] = []
@@ -216,9 +225,10 @@ class Versions:
             self.mistakes.add("stale data", access.name, stories, advice, access.name)
 
     def device_read(self, access: Access, entry: Entry | None, copied: Sequence[KernelCopied]) -> None:
-        """Report stale or uninitialised data in a read of device memory by a kernel.
+        """Report stale or uninitialised data where a kernel reads such data in device memory.
 
-        copied: what the kernel reads only as it copies whole objects.
+        entry: the mapping that the bytes belong to, if any. copied: the bytes that the kernel reads only to copy whole
+        objects; some of them may be unused parts of an object, which nobody ever writes.
         """
         stale: list[_HostCell] = []
         unset: list[_DeviceCell] = []

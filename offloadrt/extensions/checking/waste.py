@@ -27,10 +27,11 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 @attrs.frozen
 class Brought:
-    """The bytes that a copy transfers; `value` is a digest, which is equal for equal bytes of one host range.
+    """Describes the bytes of a copy, so that copies of equal contents can be found.
 
-    nothing: whether the target had the same bytes before. If it is None, `value` is the digest of what the host had
-    before the copy; otherwise of the bytes that the copy transfers.
+    value: a digest, which is equal for equal bytes of one host range. nothing: whether the copy changes nothing,
+    because the target had the same bytes before; None if that is not known. If it is None, `value` is the digest of
+    what the host had before the copy; otherwise of the bytes that the copy transfers.
     """
 
     value: object
@@ -41,9 +42,10 @@ class Brought:
 
 @attrs.define(eq=False)
 class DataOperation:
-    """A copy, an allocation or a free of the run, for the search for needless ones.
+    """A copy, an allocation or a free of the run, as the search for needless operations needs it.
 
-    `read` says that the data was used; `left` has bytes that nothing has overwritten yet.
+    `read` says whether the copied or allocated data was used afterwards. `left` has the ranges of its bytes that
+    nothing has overwritten yet.
     """
 
     op: str
@@ -244,7 +246,7 @@ class Wastes:
         self._used(self._host, begin, end, writes is not True, writes is not False, exact and writes is True)
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Note that code whose accesses are not reported may read a host range at any time from now on."""
+        """Note that code whose accesses are not reported may read this range of host memory at any time from now."""
         for cell in self._host.cut(begin, end):
             cell.set_read()
         if (begin, end) not in self._shown:
@@ -289,9 +291,11 @@ class Wastes:
         self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int, source: int,
         block: WatchedBlock | None, pointee: WatchedBlock | None,
     ) -> None:  # fmt: skip
-        """Note the transfer of a pointer that the runtime attaches; it is never waste.
+        """Note the transfer of a pointer that the runtime attaches on the device; such a copy is never needless.
 
-        A pointer of the same name as the pointee is a part of the pointee's descriptor.
+        begin, n: device address and bytes of the pointer. source: its address on the host. block, pointee: the device
+        blocks in which the pointer and its target lie. If both have the same name, the pointer is a part of an array
+        descriptor.
         """
         if block is not None and pointee is not None and block is not pointee and block.name == pointee.name:
             self._blocks[block].describes = self._blocks.get(pointee)

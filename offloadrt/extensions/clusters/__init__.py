@@ -13,16 +13,21 @@ from offloadrt.study.errors import UserError
 
 @contextlib.contextmanager
 def dask(jobs: int) -> Iterator[Executor]:
-    """Yield the executor of a Dask cluster of `jobs` workers, for the body of ``with``. UserError without Dask."""
+    """Yield an executor that makes runs on the workers of a Dask cluster, for the body of ``with``.
+
+    It connects to the cluster that Dask's configuration names, or else starts `jobs` workers on this machine. Raises
+    UserError without Dask.
+    """
     with _cluster(jobs) as client:
         yield cast(Executor, client.get_executor())
 
 
 @contextlib.contextmanager
 def mpi(jobs: int) -> Iterator[Executor]:
-    """Yield the executor of the ranks that MPI started, for the body of ``with``.
+    """Yield an executor that makes runs on the program's MPI ranks, for the body of ``with``.
 
-    Raises UserError on ranks other than 0, and without mpi4py.
+    jobs: ignored, since there are as many workers as `mpiexec` has started ranks. Raises UserError on ranks other than
+    0, which work for rank 0, and without mpi4py.
     """
     with _library("mpi4py.futures", "mpi").MPICommExecutor() as pool:
         if pool is None:

@@ -62,7 +62,7 @@ _LIBRARY, _EVENT_LOOP = f"{Path(contextlib.__file__).parent}/", f"{Path(trio.__f
 
 
 class Resumption(NamedTuple):
-    """One actor, the giver, made another one, the taker, go on after a wait."""
+    """Says that one actor, the giver, let another actor that waited, the taker, go on."""
 
     position: int
     """How many events the trace had before it."""
@@ -107,7 +107,7 @@ class CausalLog:
         self._calling: dict[str, int] = {}
 
     def resumed(self, sim: Any, actor: Actor) -> None:
-        """Record that the running actor resumes `actor`, or has set the timer that resumes it."""
+        """Record that the running actor lets `actor` go on after a wait, or sets the timer that will let it go on."""
         target = actor.waits_for
         giver = sim.running or SELF.get(None)
         if giver is actor:
@@ -176,12 +176,15 @@ class CausalLog:
         self.annotations.append(Annotation(self.position(), now_ps, actor.index, what, name, other, arguments))
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Record that a kernel (`kernel` is its number) has reached the compute units."""
+        """Record that a kernel has reached the compute units.
+
+        kernel: its number. launch: its `Launch`, kept for the counts of its work.
+        """
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
         self.launches[kernel] = launch
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Record the source line of a directive that the running actor begins."""
+        """Record the source line of a directive that the running actor begins. directive: its number."""
         line = actor.data.get("place")
         self.source_lines[directive] = _line_outside(sys._getframe(2)) if line is None else line
 

@@ -10,9 +10,9 @@ from functools import cache
 
 @cache
 def places() -> Mapping[str, tuple[str, ...]]:
-    """Return, for each name of profile entries, the parts of the critical path in which its cost shows.
+    """Return, by name of a profile entry, the parts of the critical path in which that entry's cost shows.
 
-    `charged_in.toml` declares them; a part may also be the wait for a turn.
+    The file `charged_in.toml` declares them. A name may end in `*`. A part may also be the wait for a lock or a server.
     """
     text = (importlib.resources.files(__package__) / "charged_in.toml").read_text(encoding="utf-8")
     return {name: tuple(of_name) for name, of_name in tomllib.loads(text).items()}

@@ -367,9 +367,9 @@ class _Turn:
 
 
 def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> list[PathPart]:
-    """Return the critical path from `begin_ps` to `end_ps`, if it ends with `actor`; parts in order of time.
+    """Return the critical path from `begin_ps` to `end_ps`: the parts, in order of time, that determine its length.
 
-    The parts add up to `end_ps - begin_ps`.
+    actor: the index of the actor with which the path ends. The parts add up to `end_ps - begin_ps`.
     """
     return _Walk(history, begin_ps).back_from(actor, end_ps)
 

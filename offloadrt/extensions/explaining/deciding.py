@@ -44,7 +44,10 @@ def _nothing(done: int, asked: int) -> None:
 
 @attrs.frozen
 class EntryEffect:
-    """The times of some runs with one entry (or several together) at either end of its range, all else unchanged."""
+    """The times of some runs with an uncertain profile entry at the low and at the high end of its range.
+
+    Everything else is unchanged. Several entries may have been moved together; `entry` then names the group.
+    """
 
     entry: str
     low: tuple[float, ...]
@@ -170,7 +173,10 @@ def _is_charged(key: str, places: Iterable[str]) -> bool:
 # ---------------------------------------------------------------------- after the draws
 @attrs.frozen
 class Screening:
-    """Says which uncertain entries change a run, and how; `nominal` has the seconds of the unchanged runs."""
+    """Says which uncertain profile entries change a run when they are moved to the ends of their ranges, and how.
+
+    `nominal` has the elapsed seconds of the unchanged runs.
+    """
 
     nominal: tuple[float, ...]
     effects: list[EntryEffect]
@@ -201,11 +207,15 @@ def screen(
     most: int | None = None,
     advanced: Told = _nothing,
 ) -> Screening:
-    """Find the entries that change a run, within a budget of real time and a largest number of runs.
+    """Find the uncertain profile entries that change a run if they are moved to the low or high end of their ranges.
 
-    Entries are grouped by the part of their names before the first dot. If a group moved together to either end leaves
-    every run as it is, its members are not moved one by one. likely: a number for each entry, the largest are tried
-    first; for example their correlations over random samples. idle: entries that are known to change nothing.
+    nominal: the results of the runs (`points`) with every entry at the mean of its range. likely: a number for each
+    entry; those with the largest are tried first, for example correlations over random samples. idle: entries that are
+    known to change nothing. budget_s: real time in seconds. most: how many runs may be made. advanced: called with the
+    runs done and asked for.
+
+    Entries are grouped by the part of their names before the first dot. If neither end changes a run when a whole group
+    is moved, its members are not moved one by one.
     """
     known = likely or {}
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced, most)
@@ -295,9 +305,9 @@ def decided(
 
 
 def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns) -> list[str]:
-    """Say which steps between swept values are faster in some draws and slower in others, the most frequent first.
+    """Return sentences on steps from one swept value to the next that are faster in some draws and slower in others.
 
-    A draw is a run with a random sample of the uncertain costs.
+    A draw is a run with a random sample of the uncertain costs. The step that is reversed most often comes first.
     """
     places = [point.axis_values for point in points]
     numbers = {tuple(place.values()): number for number, place in enumerate(places)}

@@ -337,9 +337,10 @@ def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[Pa
 
 
 def by_phase(observed: Observed) -> list[PathShare]:
-    """Add up the critical path by the program's named phases; each name says which resource has most of the phase.
+    """Add up the critical path by the phases that the program has named, the longest phase first.
 
-    Returns an empty list if the program names no phases.
+    The name of each returned share is the phase's name, followed by the resource that takes most of its time. Returns
+    an empty list if the program names no phases.
     """
     of_phase: dict[str, list[PathPart]] = {}
     for part, phase in observed.phases.parts(observed.path) if observed.phases else ():

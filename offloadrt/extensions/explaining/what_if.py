@@ -287,7 +287,10 @@ def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
-    """Return the change that halves a cost, if removing the cost gained `gain`; None if half of it cannot be tried."""
+    """Return the change that halves a cost, if removing the cost gained something; None if half of it cannot be tried.
+
+    gain: by how much the run was faster without the cost.
+    """
     if change.kind != "cost":
         return None
     ((key, given),) = change.overrides.items()
@@ -372,9 +375,9 @@ _WORTH = 1.01
 
 @attrs.frozen
 class CurvePoint:
-    """How much a run gains when `part` (0 to 1) of a cost is left.
+    """How much faster a run is when only a part of a cost is left; `part` is that part, from 0 to 1.
 
-    For a rate, `part` is how much of its increase to the double is left out.
+    For a rate, which is doubled instead, `part` says how much of the increase is left out.
     """
 
     part: float

@@ -395,9 +395,10 @@ class EverywhereRecord:
 
 @attrs.frozen
 class ReplayRecord:
-    """The JSON record that `replay` prints: the outcome, and whether the run is the same as the token's.
+    """The JSON record that `replay` prints about a run that was repeated from a token (a line of text from `explore`).
 
-    `same_run`: event by event, by the hash of its trace; `changed` names what has changed since then: the program,
+    same_run: whether the run has the same trace hash as the one for which the token was made, so that all events are
+    equal. same_outcome: whether it ended in the same way. changed: what differs since the token was made: the program,
     its machine, or offloadrt.
     """
 

@@ -41,7 +41,7 @@ _BATCH_HERE = 4
 
 @attrs.define
 class Counted:
-    """An outcome: how often it occurred, and the first run that had it."""
+    """One outcome of a program: how often it occurred, and the first run in which it did."""
 
     outcome: RunOutcome
     number: int
@@ -163,7 +163,7 @@ class _Reaching(Fifo):
 
 @attrs.frozen
 class CaseRun:
-    """The outcome of one run and, for dfs, the moments at which other schedules may depart from it."""
+    """The outcome of one run and, for the strategy dfs, the moments at which other schedules may choose otherwise."""
 
     outcome: RunOutcome
     chances: Sequence[Chance] = ()

@@ -474,7 +474,7 @@ class _Departed:
 
 @attrs.define
 class StoryStrategy(Watched):
-    """Chooses as ``strategy`` does, and records which actors are passed over or held back, to describe the run."""
+    """Chooses as ``strategy`` does, and records which actors it passes over or holds back, to describe the run."""
 
     departed: list[_Departed] = attrs.field(init=False, factory=list)
     sites: dict[int, str] = attrs.field(init=False, factory=dict)
@@ -511,7 +511,7 @@ class StoryStrategy(Watched):
         return f"{actor.name} ({site})" if site else actor.name
 
     def lines(self) -> list[str]:
-        """Describe where the run departed from the order of scheduling, as lines of text."""
+        """Describe, one line of text each, where the run differed from the order of scheduling."""
         lines = []
         for one in self.departed:
             late = "goes behind the others" if not one.seconds else f"is held back for {_time(one.seconds)}"
@@ -523,9 +523,9 @@ class StoryStrategy(Watched):
 
 
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
-    """Run a case once more; return its faults, its changed costs and its departures, as lines of text.
+    """Run a case once more; return as lines of text what was special: faults, changed costs, changed order.
 
-    A departure is a choice other than the order of scheduling.
+    The changes of order are those from the order of scheduling.
     """
     told = StoryStrategy(case.strategy)
     program.run(case, told)

@@ -25,7 +25,11 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 @attrs.frozen
 class ScheduleCase:
-    """One schedule: a strategy with its numbers, or recorded departures; with the costs and faults of the run."""
+    """One schedule of a run, with the costs and the faults that the run has.
+
+    The schedule is a strategy with its numbers, or a list of recorded departures: choices other than the order of
+    scheduling.
+    """
 
     kind: str = "fifo"
     """The strategy: "fifo", "random", "pct", "delay" or "schedule" (recorded departures)."""

@@ -147,7 +147,7 @@ class Scope:
         """Record that names stand for different things at different times. `why` is the reason, for messages."""
 
     def restore(self, names: Mapping[str, Any]) -> None:
-        """Set what the names stand for back to an earlier state."""
+        """Let the names stand again for what they stood for in an earlier state, `names`."""
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
@@ -327,7 +327,10 @@ class FlowBuilder(Generic[Op, S]):
     # pieces of the source
 
     def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
-        """Walk through paths that part here and meet again afterwards."""
+        """Build a branch: walk through each of the paths that part here and meet again afterwards.
+
+        branch: the condition and the weights. sides: for each path, a function that walks through its code.
+        """
         fork = Node[Op](branch=branch)
         self.reach(fork)
         join = Node[Op]()
@@ -344,14 +347,14 @@ class FlowBuilder(Generic[Op, S]):
             self.jump(join)
 
     def cleaned_up(self, body: Walk, cleanup: Walk) -> None:
-        """Walk through `body`, and through `cleanup` on every way that leaves the body."""
+        """Walk through `body`, and through `cleanup` on every path that leaves the body, as ``try … finally`` does."""
         self._passed.append(cleanup)
         body()
         self._passed.pop()
         cleanup()
 
     def guarded(self, body: Walk, otherwise: Walk, *handlers: Walk) -> None:
-        """Walk through a ``try``: exceptions lead to the handlers, other paths to `otherwise`."""
+        """Walk through a ``try``: exceptions in `body` lead to the handlers, other paths to `otherwise` (``else``)."""
         if not handlers:
             body()
             otherwise()

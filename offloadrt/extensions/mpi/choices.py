@@ -323,6 +323,7 @@ LIBRARIES: Final[Mapping[str, Mapping[str, Rule]]] = {
 def algorithm(library: str, call: str, size: int, nbytes: int, count: int) -> a.Algorithm:
     """Return the algorithm that an MPI library chooses for a collective call on `size` ranks.
 
-    The library's sources say how they count `nbytes` and `count`.
+    nbytes, count: the bytes and the elements of the call, counted as the library's own sources do; for some calls that
+    is one rank's part, for others the whole buffer.
     """
     return LIBRARIES[library][call](size, nbytes, count)

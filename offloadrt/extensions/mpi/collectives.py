@@ -188,7 +188,7 @@ Tree = Callable[[int, int], tuple[int, list[int]]]
 
 
 def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return a rank's parent and children in a binary tree numbered level by level (Open MPI's topo_build_tree)."""
+    """Return (parent, children) of a rank in a binary tree numbered level by level (Open MPI's topo_build_tree)."""
     level = (rank + 1).bit_length() - 1
     width, place = 1 << level, rank + 1 - (1 << level)
     parent = place % (width // 2) + width // 2 - 1 if level else 0
@@ -196,7 +196,7 @@ def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return a rank's parent and children in a binomial tree, nearest first (Open MPI's topo_build_bmtree)."""
+    """Return (parent, children) of a rank in a binomial tree, nearest first (Open MPI's topo_build_bmtree)."""
     parent = rank - below(rank) if rank else 0
     mask = below(rank) * 2 if rank else 1
     children = []
@@ -207,7 +207,7 @@ def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return a rank's parent and children in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
+    """Return (parent, children) of a rank in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
     mask = 1
     while mask < size and rank % (4 * mask) == 0:
         mask *= 4
@@ -220,7 +220,7 @@ def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def star(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return a rank's parent and children in a tree in which all other ranks are children of the root."""
+    """Return (parent, children) of a rank in a tree in which all other ranks are children of the root."""
     return 0, [] if rank else list(range(1, size))
 
 

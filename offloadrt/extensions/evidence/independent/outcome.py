@@ -28,9 +28,10 @@ INPUT_KIND = "unit_cost"
 
 @attrs.frozen
 class PredictedValue:
-    """A measured value with its predictions, all in `unit`; 80 % of the predictions lie from `low` to `high`.
+    """A measured value with its predictions, all in `unit`.
 
-    Those are the predictions with random samples of the uncertain costs (draws).
+    low, high: the interval in which 80 % of the predictions lie that were made with random samples of the uncertain
+    costs.
     """
 
     name: str
@@ -163,7 +164,11 @@ _TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "l
 
 @attrs.frozen
 class ModelError:
-    """Factors by which one kind's predictions are off on all machines but one, to be expected on that one too."""
+    """How far off the predictions of one kind of measurements are on all machines except one.
+
+    The numbers are factors of predicted over measured time, or the inverse. They are the error to be expected on the
+    machine that is left out.
+    """
 
     kind: str
     without: str
@@ -265,7 +270,10 @@ class IndependentReport:
     """By entry: why it was left out of the draws."""
 
     def counted(self) -> list[tuple[PredictedEntry, PredictedValue]]:
-        """Return all values with a prediction and a reported number, with their entries, but none of `INPUT_KIND`."""
+        """Return (entry, value) for each value that has both a prediction and a reported number.
+
+        Unit costs (`INPUT_KIND`), which are inputs of the emulator, are left out.
+        """
         return [
             (entry, value)
             for entry in self.entries
@@ -301,7 +309,10 @@ class IndependentReport:
         return [KindCoverage.of(name, found[name]) for name in order]
 
     def accuracies(self) -> list[KindAccuracy]:
-        """Return the accuracy of each kind that counts, of each machine and each weakness, and of all as `all`."""
+        """Return the accuracy of the predictions by kind of measurement, by machine, by known weakness, and over all.
+
+        A weakness is what the emulator is known to lack for some entries. The last name is `all`.
+        """
         found: dict[str, list[PredictedValue]] = {}
         for entry in self.entries:
             counted = [value for value in entry.values if value.error is not None] if entry.kind != INPUT_KIND else []

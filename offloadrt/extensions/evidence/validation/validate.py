@@ -224,9 +224,10 @@ def variants_of(
 ) -> list[MachineVariant]:
     """List the changes of a machine to try: both ends of every range and input, every other choice, each candidate.
 
-    The two corners of all ranges come last. They are changes to `options`. Entries that the user set there are left as
-    they are, and so are those that say which machine it is (`IDENTITY`). uses: entries of `RARELY_USED` groups that are
-    included even so.
+    The two corners (all ranges at the low end, all at the high end) come last. Each change is made to `options`.
+    Entries that the user set there are left as they are, and so are those that say which machine it is (`IDENTITY`).
+    candidates: by mechanism, the entries that switch it on. uses: entries of `RARELY_USED` groups that are included all
+    the same.
     """
     options = options or RunSpec()
     entries = {
@@ -539,7 +540,8 @@ class ValidationReport:
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
         """Count the claims by verdict: those of one role and one kind, or all.
 
-        All verdicts "depends on ..." are counted together. A claim that cannot fail is not counted.
+        All verdicts that begin with "depends on" are counted together. Claims that hold by construction are not
+        counted.
         """
         counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
@@ -554,7 +556,12 @@ class ValidationReport:
         return {role: self.counts(role) for role in sorted({finding.role for finding in self.findings}, reverse=True)}
 
     def counts_by_kind(self) -> dict[str, dict[str, int]]:
-        """Count the claims of role `predict` by verdict for each kind, and those that hold by construction."""
+        """Count the claims of role `predict` by verdict, separately for each kind of claim (numbers, orders, …).
+
+        Returns the counts by verdict under the kind's name. Claims that hold by construction, so that no run could
+        refute them, are not among these: their number is under the key "by construction, not counted", as {"holds":
+        number}.
+        """
         by_construction = sum(bool(finding.by_construction) for finding in self.findings)
         return {
             **{f"{kind}s": self.counts("predict", kind) for kind in get_args(JudgedKind)},

@@ -13,7 +13,11 @@ from offloadrt.sim.strategies import Strategy
 
 @attrs.frozen
 class Chance:
-    """A moment at which a schedule could have been another one: a choice among ``width`` actors, or a resumption."""
+    """A moment of a run at which the schedule could have been another one.
+
+    It is a choice among ``width`` ready actors, or the moment when an actor goes on after a wait and could be held
+    back.
+    """
 
     step: int
     """The number of the choice, counted from 1; 0 if this is an actor that goes on."""
@@ -26,7 +30,7 @@ class Chance:
 
 @attrs.define
 class Watched:
-    """Chooses as ``strategy`` does; a class that derives from this one records the choices."""
+    """Base of strategies that record the choices of another strategy; it chooses as ``strategy`` does."""
 
     strategy: Strategy
     _delay: Callable[[Actor], float | None] | None = attrs.field(init=False)
@@ -48,11 +52,11 @@ class Watched:
 
 @attrs.define
 class Recorded(Watched):
-    """Chooses as ``strategy`` does, and records the choices.
+    """Chooses as ``strategy`` does, and records each choice that differs from the order of scheduling.
 
-    A `Schedule` of ``departures`` with the same ``reach`` repeats the run exactly. ``lateness`` has a hold for each
-    time that an actor was passed over or held back, with how late it went on; that list is shorter, but repeats the run
-    only approximately.
+    A `Schedule` made from ``departures``, with the same ``reach``, repeats the run exactly. ``lateness`` is a shorter
+    list that repeats it only approximately: for each actor that was passed over or held back, it has one `Hold` with
+    the seconds by which the actor went on later.
     """
 
     detailed: bool = False

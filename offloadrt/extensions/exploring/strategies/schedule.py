@@ -11,7 +11,11 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Choice:
-    """A departure: at the run's ``step``-th choice, from 1, ready actor ``place`` goes on instead of ready actor 0."""
+    """A recorded difference from the order of scheduling: another one of the ready actors goes on.
+
+    step: the number of the choice in the run, from 1. place: the index, among the ready actors, of the one that goes
+    on; in the order of scheduling it is always 0.
+    """
 
     step: int
     place: int
@@ -19,10 +23,10 @@ class Choice:
 
 @attrs.frozen
 class Hold:
-    """A departure: an actor waits for ``seconds`` of virtual time when it goes on for the ``time``-th time, from 1.
+    """A recorded difference from the order of scheduling: an actor is held back for some virtual time.
 
-    Only those times are counted at which others could go on as well. With 0.0 seconds the actor goes on after all
-    actors that are ready.
+    time: the actor is held back when it goes on for this many-th time, counted from 1. Only those times are counted at
+    which other actors could go on as well. seconds: how long; with 0.0 it goes on after all actors that are ready then.
     """
 
     actor: int
@@ -36,10 +40,10 @@ Departure = Choice | Hold
 
 @attrs.define
 class Schedule:
-    """Follows the recorded departures; everywhere else, it resumes actors in the order of scheduling.
+    """A strategy that repeats recorded differences from the order of scheduling (`Choice` and `Hold`).
 
-    ``reach`` is that of the strategy that made these choices, in virtual seconds: how much later a timer may be and
-    still be a choice.
+    Everywhere else it resumes actors in the order of scheduling. reach: by how many virtual seconds a timer may be
+    later than the earliest one and still be among the actors to choose from; it must be that of the recorded strategy.
     """
 
     departures: Sequence[Departure]

@@ -47,9 +47,9 @@ class Mode(enum.Enum):
 class Execution:
     """The measurements of one execution of a kernel, by which the policy decides whether to divide it.
 
-    kernel_s: virtual seconds from its start to its end, on the device where that takes longest. communication_s:
-    seconds of the exchange, from the host's first call to the end of its wait. write_bytes: the bytes that a device
-    sends, or would send if the kernel was divided, to each other one.
+    kernel_s: virtual seconds from the kernel's start to its end, on the slowest device. communication_s: seconds of the
+    exchange between devices, from the host's first call to the end of its wait. write_bytes: the bytes that a device
+    sends to each other device, or would send if the kernel were divided.
     """
 
     kernel_s: float
@@ -139,7 +139,10 @@ class Rules:
 
 @attrs.frozen
 class Tally:
-    """Counts for one inequality since the mode changed: how often it held, and the mean of left minus right side."""
+    """Counts how often one inequality of the paper's rules held since the kernel's mode changed.
+
+    held: how often. executions: the kernel's executions since then. It also has the mean of left minus right side.
+    """
 
     held: int = 0
     executions: int = 0
@@ -158,7 +161,12 @@ class Tally:
 
 @attrs.frozen
 class KernelState:
-    """The controller's state of one kernel: its mode, the tallies in that mode, its duplicated executions."""
+    """What the adaptive controller knows of one kernel: whether it is divided now, and the measurements so far.
+
+    mode: whether the kernel runs whole on every device or divided. enable, disable: how often the inequalities that
+    would start or stop dividing it have held. duplicated, duplicated_s, duplicated_bytes: its executions as a whole on
+    every device: how many, their seconds, and the bytes that a device would have sent if they had been divided.
+    """
 
     mode: Mode = Mode.DUPLICATED
     enable: Tally = Tally()
@@ -383,7 +391,10 @@ class Division:
 
     @functools.cached_property
     def write_bytes(self) -> int:
-        """Return the most bytes that a device sends to each other one if all that it has computed is exchanged."""
+        """Return how many bytes a device sends to each other device if all that it has computed is exchanged.
+
+        Devices may send different amounts; this is the largest.
+        """
         devices = range(len(self.arguments))
         return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
 
@@ -544,7 +555,7 @@ class Exchange:
             await self.run("jacc_init", reach, number)
 
     def placed(self, device: int, arrays: Iterable[HostArray], known: ResolvedArrays) -> None:
-        """Record the device addresses of arrays that were looked up for a launch."""
+        """Record the device addresses of arrays that were looked up for a launch. known: what the look-up returned."""
         addresses = self._addresses.setdefault(device, {})
         for array, pointer in zip(arrays, known.pointers, strict=True):
             addresses[array.address] = pointer.address

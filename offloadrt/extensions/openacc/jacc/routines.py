@@ -98,11 +98,11 @@ Stage = Literal["whole", "part", "combination"]
 
 @attrs.define(eq=False)
 class OnDevice:
-    """The launch of a pushed kernel on one device.
+    """The launch on one device of a kernel that the program has launched by `jacc_kernel_push`.
 
-    given: its arguments, with arrays of the host. arrays: those that have to be present. items: the map items of its
-    target region. known, region: the arrays' device addresses and the region that has them as its arguments, as of the
-    last look-up.
+    given: the kernel's arguments, with host arrays. arrays: those of them that must be on the device. items: the map
+    items of the launch. known: the arrays' device addresses as last looked up. region: the launch with these addresses
+    as arguments.
     """
 
     launch: Launch
@@ -387,7 +387,10 @@ class Jacc:
 
     @property
     def communication_s(self) -> float:
-        """Return the seconds of all exchanges between devices (or before the host's use) and of combining results."""
+        """Return the seconds spent so far in exchanging data between devices and in combining partial results.
+
+        It includes what is sent to one device before the host uses the data.
+        """
         return self._exchange.seconds
 
     @property

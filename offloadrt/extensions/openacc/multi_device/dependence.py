@@ -164,9 +164,9 @@ class Guard:
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
-        """Return what is known of the guard outside the statement, or outside an iteration of the loop over `symbol`.
+        """Return the guard as it can be tested outside a statement, or outside an iteration of the loop over `symbol`.
 
-        It becomes "always" where a predicate uses an index that is not known there.
+        It becomes "always" if a predicate uses an index that is not known there.
         """
         if symbol is None:
             unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
@@ -212,7 +212,7 @@ class Needs:
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, loop: RangeLoop) -> Needs:
-        """Return the needs at the beginning of a loop's iteration, as far as they are known outside that iteration."""
+        """Return the needs at the beginning of a loop's iteration, as they can be tested outside of the iteration."""
         node, symbol = loop.node, loop.symbol
         return Needs(
             {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
@@ -270,10 +270,11 @@ def contribution_of(
 def tested_plainly(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
 ) -> tuple[tuple[ArrayAccess, int], ...]:
-    """Return the accesses to written arrays whose index is tested as it is, each with the tested dimension.
+    """Return the accesses to written arrays whose index the changed kernel tests as it stands, without wrapping it.
 
-    Such a test takes an index below zero for no element, so that launches have to check it. For an array that is never
-    loaded, only the divided dimension is returned.
+    Each comes with the dimension that is tested. A negative index, which counts from the end in Python, then counts as
+    no element, so each launch has to check that the index is not negative. For an array that is never loaded, only the
+    divided dimension is returned.
     """
     changed = _changed(nest)
     loaded = {access.array for access in walked.accesses if access.kind == "read"}

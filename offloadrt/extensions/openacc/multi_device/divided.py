@@ -514,11 +514,12 @@ class DividedKernel(abc.ABC):
     def reach(
         self, accesses: Sequence[ArrayAccess], share: Share, arguments: Sequence[Any], divided: int | None = None
     ) -> list[Box] | None:
-        """Return boxes with all that accesses to one array touch in a device's part; None when data decide.
+        """Return boxes of elements that cover all that accesses to one array touch in a device's part of a launch.
 
-        A dimension of which the part reaches as much as the launch does is taken whole, which joins pieces. The
-        `divided` dimension (without it the leftmost in which parts differ) and those left of it are not: each index
-        there is a piece of its own.
+        Returns None if the index depends on data. divided: the dimension along which the array is divided; if it is
+        None, the first one in which the device's part touches less than the whole launch does. To get few, large pieces
+        of memory, each dimension to the right of it is extended to its full length if the part touches as much of it as
+        the launch does.
         """
         now, all_ = self._countings_of(share, arguments)
         reached: list[Box] = []
