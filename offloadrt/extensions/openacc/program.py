@@ -50,9 +50,10 @@ class ArgumentBlocks:
     """Blocks of launches that may still be running, each with the event recorded behind its launch."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Call `launch` with a device block for `arguments` addresses, which `queue` copies there first.
+        """Call `launch` with a device block that holds its arguments; the block is freed when the launch is over.
 
-        Raises OutOfDeviceMemory.
+        arguments: how many addresses the block holds. queue: copies them there before the launch. Raises
+        OutOfDeviceMemory.
         """
         await self._free_finished()
         nbytes = max(1, arguments) * ADDRESS_BYTES

@@ -126,8 +126,8 @@ class KernelTimes:
 class InFlight:
     """An execution of a kernel that has not ended on all of its devices yet.
 
-    left: on how many devices it has yet to end. longest_s: seconds on the slowest device so far. The host launches it
-    on one device after the other; the delays between these launches are not the kernel's time.
+    left: the number of devices on which it has not ended. longest_s: virtual seconds on the slowest device so far. The
+    time that passes between the launches on different devices is not counted as the kernel's.
     """
 
     times: KernelTimes
@@ -159,7 +159,7 @@ class KernelRecords:
             device.compute.ended = self._ended
 
     def expect(self, device: int, directive: int, execution: InFlight) -> None:
-        """Register that a directive is about to launch its kernel on a device."""
+        """Register that a directive (its number) is about to launch its kernel on a device as part of `execution`."""
         self._in_flight[device, directive] = execution
 
     def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:

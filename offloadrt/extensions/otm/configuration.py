@@ -50,9 +50,10 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """Treats implicit and pinned objects as the configuration `managed` does, and explicit ones as `copy` does.
+    """The memory configuration `otm`: places each object (array) as OTM, the paper's object manager, decides.
 
-    This is OTM's placement. host_program: what a compiler knows of the program, from `HostProgram.of`.
+    Objects that OTM lets migrate (implicit) or pins on the host are treated as under the configuration `managed`,
+    copied ones (explicit) as under `copy`. host_program: what a compiler knows of the program, from `HostProgram.of`.
     """
 
     name: ClassVar[str] = "otm"
@@ -153,9 +154,10 @@ def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ..
 
 @attrs.define(eq=False)
 class TargetCall:
-    """What the queue of a target region remembers for object placement (OTM).
+    """What the queue of a target region remembers so that OTM can release the region's objects at its end.
 
-    carried_out: the entries that the region has made for maps of data directives around it, each with its item.
+    carried_out: the present-table entries that the region has made for deferred maps of data directives around it, each
+    with its map item.
     """
 
     arrays: Sequence[HostArray]
@@ -242,7 +244,10 @@ class ObjectPlacing:
         await self._decide(candidates, queue.cause)
 
     def placing(self, item: MapItem, size: int, flags: MapFlags) -> Placement:
-        """Return how the device reaches an absent section: by a copy if its object is explicit, else in place."""
+        """Return how the device reaches a section that is not mapped yet: by a copy, or in place.
+
+        It is copied if OTM has made its object explicit.
+        """
         explicit = self.table.mechanism(item.array) == "explicit"
         return Placement.DEVICE_COPY if explicit else Placement.HOST_POINTER
 
@@ -257,7 +262,10 @@ class ObjectPlacing:
         self.table.use_in_place(array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
-        """Drop the deferred map of a data directive that ends, if the object has no block that stays."""
+        """Drop the deferred map of a data directive that ends, unless the object has a device block that outlives it.
+
+        entry: the item's entry in the present table; None if it has none.
+        """
         if queue.kept is None and (item.flags.delete or entry is None or entry.is_unused):
             self.table.drop(item, item.flags.delete)
 

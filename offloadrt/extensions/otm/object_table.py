@@ -50,7 +50,10 @@ class ObjectPlacement:
 
 @attrs.frozen
 class PlacementRules:
-    """The entries of the profile by which objects are placed: threshold of density, and how strict it is."""
+    """The profile's entries by which OTM places objects: the least density for a copy, and how room is counted.
+
+    The density of an object is the number of accesses per element.
+    """
 
     threshold: Annotated[float, "otm.threshold"]
     """The density from which on an object is copied rather than migrated, in accesses per element."""
@@ -90,7 +93,10 @@ class Placed:
 
 @attrs.frozen
 class ActiveBytes:
-    """The bytes of the active objects on one GPU, by mechanism. Objects pinned on the host take none."""
+    """The bytes on one GPU of the objects that running constructs use, separately for copied and migrating ones.
+
+    Objects that are pinned on the host take none.
+    """
 
     explicit: int = 0
     implicit: int = 0
@@ -115,7 +121,7 @@ class ActiveBytes:
 
 @attrs.frozen
 class Decision:
-    """The placements that `decide` has chosen.
+    """The result of `decide`: where the objects lie, and the bytes that they then take.
 
     changed: placements that are new or have changed, in the order in which they were decided.
     """
@@ -131,10 +137,11 @@ def decide(
     budget: int,
     rules: PlacementRules,
 ) -> Decision:
-    """Place the objects of a call, in order of rank; those of equal rank in the order in which they are given.
+    """Choose for each object of a call (a target region or data directive) where it lies and how the device reaches it.
 
-    A candidate that fits but has no density stays undecided; the others of the call have to fit beside it. budget:
-    bytes of device memory.
+    Objects are placed in order of rank; those of equal rank in the order in which they are given. active: the
+    placements of objects that are in use, by key. counters: the bytes that these take. budget: bytes of device memory.
+    An object that fits but has no density stays undecided; room is kept for it.
     """
     changed: dict[Hashable, Placed] = {}
     undecided = 0
@@ -293,7 +300,7 @@ class ObjectTable:
         return changes
 
     def advice_due(self, array: HostArray) -> Advice | None:
-        """Return the advice that the driver must still get for an active object; None if it needs none."""
+        """Return the memory advice that the driver has not got yet for an active object; None if none is needed."""
         one, mechanism = self._objects[array], self.mechanism(array)
         if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
             return None
@@ -343,7 +350,7 @@ class ObjectTable:
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
-        """Take a deferred map out of the list; return it and its map type, or (None, 0) when none is left."""
+        """Remove a deferred map of an array from the list; return it and its map type; (None, 0) if none is left."""
         if not self.has_open(array):
             return None, 0
         one = self._objects[array]

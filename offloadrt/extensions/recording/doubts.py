@@ -245,7 +245,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with host times and kernel costs as the run's position in their ranges says."""
+        """Return the recording with other host times and kernel costs: those at the run's position in their ranges."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)

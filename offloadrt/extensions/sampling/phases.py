@@ -338,8 +338,9 @@ def change(starts: Starts, taken: int) -> float:
 def has_settled(threads: Sequence[Starts], count: int, taken: int) -> bool:
     """Tell whether the threads of a loop have settled, so that its instances can be timed.
 
-    They have if they are uneven, if they will stay in step until the loop of `count` instances ends, or if they are out
-    of step and steady: the last `taken` instances of each take as long as those before.
+    They have settled if some have run far fewer instances than others; if they will stay in step until the loop of
+    `count` instances ends; or if they are out of step and steady, so that the last `taken` instances of each thread
+    take as long as the `taken` before.
     """
     if len(threads) < 2:
         return True

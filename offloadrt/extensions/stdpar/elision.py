@@ -184,9 +184,9 @@ _STOPS = {
 
 
 def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
-    """Return the reason why the thread must wait before an operation of this kind; None if it need not wait.
+    """Return the reason why a thread must wait before an operation of this kind; None if it need not wait.
 
-    It need not where the barrier can be delayed past the operation, nor for algorithms that are offloaded. system_usm:
+    It need not wait before an offloaded algorithm, nor where the barrier can be delayed past the operation. system_usm:
     whether the device can use all host memory.
     """
     if marker is Marker.STACK_ACCESS and system_usm:
@@ -217,7 +217,10 @@ class Operation:
 
 @attrs.frozen
 class Elided:
-    """The decision that the thread does not wait after `algorithm`, as `by`, a later algorithm, waits for both."""
+    """The decision that a thread does not wait after an algorithm, because it will wait after a later one for both.
+
+    algorithm: the algorithm without a barrier. by: the later one.
+    """
 
     algorithm: Operation
     by: Operation
@@ -228,9 +231,9 @@ class Elided:
 
 @attrs.frozen
 class Kept:
-    """The decision that the thread waits for `algorithm` and for all algorithms before it.
+    """The decision that a thread waits for an algorithm and for all algorithms before it.
 
-    The wait is at the operation `at`: before that operation, or after it where `at` is `algorithm` itself.
+    at: the operation at which it waits: before that operation, or after it if `at` is the algorithm itself.
     """
 
     algorithm: Operation
@@ -264,9 +267,9 @@ Decision = Elided | Kept | Endless
 
 @attrs.define
 class Window:
-    """Follows one host thread's barriers while it runs: whether an algorithm is in flight, and where it waits.
+    """Follows one host thread's barriers while it runs: whether an algorithm is in flight, and where the thread waits.
 
-    Where `elision` is off, the thread waits after each algorithm.
+    elision: whether barriers are elided at all; if not, the thread waits after each algorithm.
     """
 
     elision: bool = True
@@ -277,8 +280,8 @@ class Window:
     def meets(self, operation: Operation) -> tuple[Decision, ...]:
         """Return the decisions about barriers that are made when the thread comes to `operation`.
 
-        With a `Kept` among the decisions the thread waits: after the operation if that is an offloaded algorithm, else
-        before it.
+        If a `Kept` is among them, the thread waits: after the operation if that is an offloaded algorithm, else before
+        it.
         """
         last = self._open
         if operation.marker not in (Marker.ALGORITHM, Marker.RETURNING):
@@ -478,9 +481,10 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         super().__init__(MemoryScope.of(source, unit))
 
     def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:
-        """Append an operation to the path through the function; do nothing where `marker` is None.
+        """Append an operation to the path through the function; do nothing if `marker` is None.
 
-        unseen: the operation is plain Python, which a run does not see.
+        marker: the kind of operation. name: what is called or accessed. unseen: whether it is plain Python, so that the
+        emulator does not notice it when the program runs.
         """
         if marker is not None:
             operation = self.operation(marker, name, node)

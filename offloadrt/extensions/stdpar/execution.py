@@ -254,9 +254,9 @@ class Executor:
             await self.drain()
 
     async def meets_call(self, name: str) -> None:
-        """Handle a call that is not inlined: the thread waits for its queue before such a call.
+        """Handle a call of a function that is not inlined: the thread waits for its queue before such a call.
 
-        A program that waits explicitly is not made to wait here.
+        Nothing is done for a program that waits explicitly.
         """
         if not self.runtime.is_explicit:
             await self.meets(Marker.CALL, name)

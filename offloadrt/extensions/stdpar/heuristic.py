@@ -198,9 +198,10 @@ def _positive(rules: HeuristicRules, attribute: attrs.Attribute[Any], value: flo
 class HeuristicRules:
     """The parameters of the offload heuristic, with AdaptiveCpp's defaults.
 
-    min_operations, min_time_s: least distance between decisions (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``); the
-    first is also the greatest number of operations that are predicted. transfer_bytes_per_s: bandwidth of the link.
-    tolerance: how far the ratio of host to device time may be from 1 before host and device are exchanged.
+    min_operations, min_time_s: how many operations and seconds lie at least between two decisions
+    (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``). min_operations is also how many operations a decision looks ahead.
+    transfer_bytes_per_s: bandwidth of the link. tolerance: how far the ratio of host to device time may be from 1
+    before the heuristic changes between host and device.
     """
 
     min_operations: int = attrs.field(default=128, validator=_positive)
@@ -214,8 +215,8 @@ class HeuristicRules:
 class OffloadDecision:
     """A decision of the offload heuristic: when and before which operation it was made, and from which estimates.
 
-    host_s, offload_s: estimated times of the `predicted` operations, in seconds, with the transfer where one is needed.
-    predicted: how many operations the estimates cover. changed: whether the other side (host or device) ran before.
+    host_s, offload_s: estimated times in seconds of the next `predicted` operations, with the transfer of their data
+    where it is needed. changed: whether operations ran on the other one of host and device before.
     """
 
     time_s: float
@@ -271,7 +272,11 @@ class OffloadHeuristic:
         return self.decisions[-1].offload
 
     def predicted(self, operation: OperationId) -> list[OperationId]:
-        """Return `operation` and the operations expected to follow, `HeuristicRules.min_operations` at most."""
+        """Return `operation` and the operations that are expected to follow it.
+
+        Each is followed by the operation that came after it last time. There are at most
+        `HeuristicRules.min_operations`.
+        """
         chain = [operation]
         while len(chain) < self.rules.min_operations and (following := self._successor.get(chain[-1])) is not None:
             chain.append(following)

@@ -41,7 +41,8 @@ NEVER = -1
 class Allocation:
     """An allocation of the bytes [root, root + size).
 
-    most_recent_batch: the number of the batch of operations for which it was last prefetched.
+    most_recent_batch: the number of the batch (what a thread submits between two waits) for which it was last
+    prefetched.
     """
 
     root: int = attrs.field(on_setattr=attrs.setters.frozen)

@@ -112,7 +112,10 @@ class SyclQueue:
             await self._queue.memcpy(destination, source)
 
     async def prefetch(self, array: UsmArray) -> None:
-        """Submit a prefetch of shared USM to the device. Raises ValueError for other memory; PrefetchCrash."""
+        """Submit a prefetch of shared USM to the device.
+
+        Raises ValueError for memory of another kind, PrefetchCrash where the machine's software crashes at a prefetch.
+        """
         if array.memory != "shared":
             raise ValueError(f"prefetch of {array.name!r}: it is {array.memory} memory, not shared USM")
         with self._runtime.calling("prefetch"):
@@ -402,8 +405,9 @@ KEPT: Final = tuple(_REASONS.values())
 def algorithm_figures(algorithms: Mapping[str, float], barriers: Mapping[Hashable, float]) -> dict[str, float | int]:
     """Return figures about a program's algorithms and barriers, by name.
 
-    They are the algorithms called, offloaded and on the host, the waits, prefetches and allocations replaced by shared
-    USM, the share of the barriers that were elided, and how many were kept for each reason.
+    They count the algorithms called, offloaded and run on the host, the waits, the prefetches, the allocations that
+    shared USM replaces, and the barriers kept for each reason; and they give the share of the barriers that were
+    elided.
     """
     counts = {name: round(count) for name, count in algorithms.items()}
     reasons = dict.fromkeys(KEPT, 0.0)

@@ -177,9 +177,10 @@ def strong(
 def weak(
     grid: ScalingGrid, memory: str, *, threads: Iterable[int], batches: Sequence[int], per_thread: bool = False
 ) -> Times:
-    """Measure t(T, n) in weak scaling of Euler 2D; with `per_thread`, the time is over one thread's volumes.
+    """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    T is the number of threads, each with the grid's patches (or two of the largest batches), n the patches of a batch.
+    Each thread has the grid's number of patches, or two of the largest batches. per_thread: divide by the volumes of
+    one thread instead of those of all threads.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -428,7 +429,11 @@ COUNTS = probes.exahype_counts
 
 
 def counted(fact: Mapping[str, Value], /, *more: str, **expected: float) -> Judgement:
-    """Judge whether counts are as expected; `more` is additional text for the verdict."""
+    """Judge whether measured counts equal the expected ones.
+
+    fact: the measured figures by name. expected: the expected value of some of them. more: further words for the
+    verdict.
+    """
     counts = {name: number(fact[name]) for name in expected}
     wrong = [
         f"{name} {counts[name]:g} instead of {count:g}" for name, count in expected.items() if counts[name] != count
@@ -501,7 +506,10 @@ def few_kernels(grid: ScalingGrid, least: int) -> Hearing:
 
 @bench.judge("exahype.mech.M_key", "exahype.mech.M_alloc", "exahype.mech.M_free", "exahype.mech.M_s*")
 def manager(grid: ScalingGrid, true: Sequence[str] = (), zero: Sequence[str] = (), some: Sequence[str] = ()) -> Hearing:
-    """Judge facts about the GPU memory manager: some must be true, some counts must be 0, and others must not be 0."""
+    """Judge facts about the GPU memory manager.
+
+    true: the names of facts that must be true; zero: of counts that must be 0; some: of counts that must not be 0.
+    """
     (fact,) = yield from grid.facts(probes.manager)
     wrong = [name for name in true if fact[name] is not True]
     wrong += [name for name in zero if fact[name] != 0] + [name for name in some if not fact[name]]

@@ -278,10 +278,11 @@ async def link_demand(
     batches: Annotated[int, Range(1, 64)] = 4,
     window_us: Annotated[float, Range(1, None)] = 100.0,
 ) -> Facts:
-    """Measure what one pass over all patches asks of link and handler, after another one met all first-use costs.
+    """Measure how much one pass over all patches uses the link and the page-fault handler.
 
-    `peak`: the most bytes that any `window_us` of the pass moved over the link, as a rate. `one_kernel`: how long link
-    and page-fault handler were busy, over the time that kernels were on the device.
+    An earlier pass has met all costs of first uses. `peak`: the most bytes that were moved over the link in any
+    `window_us` of the pass, as a rate. `one_kernel`: the time for which link and page-fault handler were busy, over the
+    time for which kernels were on the device.
     """
     run.phantom = True
     setup = Setup(

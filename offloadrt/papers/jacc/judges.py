@@ -62,28 +62,34 @@ Case = tuple[str, Mapping[str, Value]]
 
 @attrs.frozen
 class AllIterations:
-    """The figures of all iterations of a benchmark, extrapolated from two runs of `fewer` and `more` iterations."""
+    """The figures of a benchmark with all its iterations, extrapolated from two shorter runs.
+
+    fewer, more: the results of the two runs, which differ in the number of iterations.
+    """
 
     iterations: int
     fewer: Result
     more: Result
 
     def of(self, figure: str) -> float:
-        """Return a figure for all iterations of the benchmark; after `more` iterations it grows linearly with them."""
+        """Return a figure for all iterations of the benchmark.
+
+        Beyond the longer run, the figure is taken to grow by the same amount with each iteration.
+        """
         return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
 
     def each(self, figure: str) -> float:
-        """Return by how much a figure grows with each iteration, once the controller has made its decisions."""
+        """Return by how much a figure grows with each iteration, after JACC's controller has decided what to divide."""
         more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
         return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
 
     def execution_s(self, kernel: str) -> float:
-        """Return the seconds of one execution of a kernel, once the controller has decided."""
+        """Return the seconds of one execution of a kernel, after the controller has decided whether to divide it."""
         return self.each(f"{kernel}.kernel_s") / self.each(f"{kernel}.executions")
 
     @property
     def adapted(self) -> list[str]:
-        """Return the names of the kernels that the controller divides in the end."""
+        """Return the names of the kernels that JACC's controller divides among devices at the end of the run."""
         names = [name.removesuffix(".adapted") for name, value in self.more.measured.items() if value is True]
         return [name for name in names if f"{name}.adapted" in self.more.measured]
 
@@ -94,7 +100,7 @@ class AllIterations:
 
     @property
     def both_s(self) -> float:
-        """Return the seconds that kernels and exchanges take together."""
+        """Return the seconds that kernels and exchanges between devices take together."""
         return self.of("kernel_s") + self.of("communication_s")
 
     @staticmethod
@@ -104,7 +110,11 @@ class AllIterations:
 
 @attrs.frozen
 class BenchmarkGrid(JudgingGrid):
-    """How many iterations of each benchmark run on one GPU, and on several, where JACC's controller decides first."""
+    """How many iterations of each benchmark are run to judge the paper's claims.
+
+    alone: the two numbers of iterations on one GPU. several: those on several GPUs, which are larger, since JACC's
+    controller needs some iterations to decide which kernels it divides. benchmarks: the names of those that are run.
+    """
 
     alone: tuple[int, int]
     several: tuple[int, int]
@@ -193,7 +203,10 @@ def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
 
 @bench.judge("jacc.detail.*.bw")
 def bandwidth(grid: BenchmarkGrid, name: str) -> Hearing:
-    """Judge the bandwidth of exchanges: WriteSize over the mean time of an exchange."""
+    """Judge a benchmark's bandwidth of exchanges between GPUs: WriteSize over the mean time of an exchange.
+
+    WriteSize is the paper's name for the bytes that a GPU sends to each other one.
+    """
     if lacking := grid.lacks(name):
         yield []
         return lacking
@@ -213,7 +226,7 @@ def _reported_mb(name: str) -> object:
 
 
 def one_and_four(grid: BenchmarkGrid, name: str, compiler: str = "pgi") -> Asking[list[AllIterations]]:
-    """Run a benchmark on one GPU and on four."""
+    """Run a benchmark on one GPU and on four; on four, JACC's controller decides which kernels are divided."""
     strategies = [{**strategy, "compiler": compiler} for strategy in (SINGLE, ADAPTIVE)]
     return (yield from all_iterations(grid, [(name, strategy) for strategy in strategies]))
 

@@ -76,7 +76,11 @@ async def layer(run: Run, rounds: Count = 20) -> Facts:
 
 @scenario(machine="dgx1-v100")
 async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "overlap") -> Facts:
-    """Run the slides' example: K1(a), K2(b), K3(c = a + b), K4(c = b + c); then c is copied to the host."""
+    """Run the example of the JACC authors' slides: K1(a), K2(b), K3(c = a + b), K4(c = b + c), then copy c to the host.
+
+    Returns the queue, begin and end of each kernel, and the begin of the copy. execution: whether the host waits after
+    each kernel (sync), kernels share one async queue (async), or independent kernels get queues of their own (overlap).
+    """
     run.options = acc.OpenACCOptions()
 
     async def body(t: acc.HostThread) -> None:

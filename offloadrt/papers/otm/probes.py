@@ -126,7 +126,7 @@ async def objects(
 
 @scenario(machine="summitdev-p100")
 async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
-    """Tell whether a kernel writes to the host's object itself, or to a copy that comes back at the end."""
+    """Find out whether a kernel writes to the host's array itself, or to a copy that comes back at the end."""
     run.configure(configuration="otm", host_program=HostProgram.of(one_object))
     run.set("otm.threshold", threshold)
     ((inside, after),) = await run.parallel(one_object)

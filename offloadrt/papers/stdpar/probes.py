@@ -101,7 +101,10 @@ async def host_pointer(
     memory: Literal["stack", "foreign", "heap"] = "stack",
     system_usm: bool = False,
 ) -> Facts:
-    """Run algorithms on a heap array; one of them takes another array too, whose memory `memory` says."""
+    """Run an algorithm on a heap array, then one that also takes a second array; count where they run.
+
+    memory: where the second array lies: on a stack, on the heap, or in memory that code of another compiler allocated.
+    """
     run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {"ended": "well"}
 

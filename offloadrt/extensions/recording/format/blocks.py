@@ -28,7 +28,10 @@ _SERIALS = 1 << 15
 
 @attrs.define(eq=False)
 class HostBlock:
-    """An array of the host while it exists; `number` is its index in the recording's table, given at its first use."""
+    """An array of the host while it exists.
+
+    `number` is its index in the recording's table of arrays, which it gets when it is first used.
+    """
 
     address: int
     nbytes: int
@@ -260,12 +263,15 @@ class DeviceBlocks:
             self._copies[host] = [block]
 
     def recorded(self, address: int) -> int:
-        """Return the address that the recording has for a device address; they differ for omp_target_alloc only."""
+        """Return the address that the recording uses in place of a device address of the real run.
+
+        It differs only in blocks of omp_target_alloc, whose addresses are made unique.
+        """
         block = self.at(address) or self.gone_at(address)
         return address if block is None else block.recorded + address - block.device
 
     def given(self, address: int) -> int:
-        """Return the recording's address for a device address in a block of omp_target_alloc; 0 for any other."""
+        """Return the recording's address for a device address inside a block of omp_target_alloc; 0 for any other."""
         block = self.at(address) or self.gone_at(address)
         return self.recorded(address) if block is not None and block.is_given else 0
 
@@ -347,7 +353,10 @@ class SeparateCopies:
                 self._host_newer.add(stretch)
 
     def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
-        """Note that `who`, a kernel or an MPI call, loads (kind 1) or stores (2) these bytes in device memory."""
+        """Note that a kernel or an MPI call loads (kind 1) or stores (kind 2) these bytes in device memory.
+
+        who: the kernel or call in words, for messages.
+        """
         for stretch in self._stretches(block, address, nbytes):
             if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)
@@ -424,12 +433,15 @@ class MemoryEvents:
         self.arrays.on_new = self._place
 
     def makes_task(self, thread: int, is_target: bool) -> None:
-        """Note that a thread makes a task; earlier touches are kept for a target task, which may map that memory."""
+        """Note that a thread makes a task. Before a target task, host accesses to unknown memory are kept.
+
+        The target task may map that memory, which then becomes a known array.
+        """
         if is_target:
             self._made_target.add(thread)
 
     def parallel(self, region: int, begins: bool) -> None:
-        """Note that a parallel region begins or ends. After the last one has ended, no team runs beside other code."""
+        """Note that a parallel region begins or ends. region: its number."""
         if begins:
             self._regions.add(region)
             return
@@ -484,11 +496,14 @@ class MemoryEvents:
         return ended
 
     def end_of(self, end: ArrayEnd) -> int:
-        """Return the number of a source line at which a mapped array ends."""
+        """Return the number under which the recording lists a source line where a mapped array ends."""
         return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
-        """Note what a slot of the raw files says: which memory the host touched since the thread's last record."""
+        """Note a memory access of the host that the recorder has written since the thread's last record.
+
+        row: the slot (fixed-size row of the raw files) with the kind of access, the address and the bytes.
+        """
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
         if kind == NEW_BLOCK and nbytes:  # a variable of the stack, which is mapped now
@@ -502,7 +517,7 @@ class MemoryEvents:
         self.touch(thread, kind, address, nbytes)
 
     def touch(self, thread: int, kind: int, address: int, nbytes: int) -> None:
-        """Note that the host touches these bytes, as far as they lie in arrays."""
+        """Note that the host accesses these bytes, as far as they lie in arrays. kind: bits for loads and stores."""
         pending = self._pending.setdefault(thread, [])
         blocks = self.arrays.overlapping(address, nbytes)
         if not blocks and (self._regions or thread in self._made_target):
@@ -524,7 +539,7 @@ class MemoryEvents:
         return bool(self._pending.get(thread))
 
     def take_touches(self, thread: int) -> int:
-        """Return the number of the list of a thread's memory touches since its last record; -1 if there are none."""
+        """Close the list of a thread's memory accesses since its last record; return its number, -1 if it is empty."""
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE
@@ -534,7 +549,10 @@ class MemoryEvents:
     def operation(
         self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None, *, of_region: bool = False
     ) -> None:
-        """Follow an operation of the real runtime on device memory by `task`; of_region: in a target region."""
+        """Follow an operation of the real runtime on device memory, such as an allocation or a copy.
+
+        kind: an `OmptOperation`. task: the task that did it. of_region: whether a target region did it.
+        """
         if kind == OmptOperation.ALLOC:
             self.device.add(destination, source, nbytes, task, of_region=of_region)
             if source and (block := self.arrays.at(source)) is not None:
@@ -553,7 +571,10 @@ class MemoryEvents:
                     self.copies.copied(block, host, nbytes)
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
-        """Make the columns of touches, and the new number of each list. arrays: where each array finally lies."""
+        """Make the table columns of the host's accesses; return them, and by old number the new number of each list.
+
+        arrays: where each array finally lies.
+        """
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [
             table.add(

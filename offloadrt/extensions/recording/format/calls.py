@@ -133,7 +133,7 @@ class RuntimeCalls:
         self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
-        """Tell whether a call is made inside another one; its operations then count for the outermost call."""
+        """Tell whether a call (slot `row`, with its `parts`) is inside another one, for which its operations count."""
         outer = self._roots.get(row[3], row[3])
         if not outer or self._algorithm_of(row) is not None:
             return False
@@ -149,7 +149,7 @@ class RuntimeCalls:
         return outer if outer is not None and outer.function == ALGORITHM and a_of(row) in _KERNELS else None
 
     def is_in_algorithm(self, row: Row) -> bool:
-        """Tell whether a call launches a kernel of a parallel algorithm."""
+        """Tell whether a call (a slot of the raw files) launches a kernel of a parallel algorithm."""
         return self._algorithm_of(row) is not None
 
     def _where(self, row: Row) -> str:
@@ -166,7 +166,7 @@ class RuntimeCalls:
         return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
 
     def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
-        """Note the begin of a call, with the arrays in which its items lie at this moment."""
+        """Note the begin of a call, and in which arrays its map items lie now. place: of its record in `task`."""
         parts = event.parts
         items = [part for part in parts if kind_of(part) == Slot.ITEM]
         kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
@@ -269,7 +269,7 @@ class RuntimeCalls:
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
-        """Note an operation of the real runtime; `in_task` is the routine call whose task runs now, 0 for none."""
+        """Note an operation of the real runtime (slot `row`). in_task: the routine call whose task runs now, or 0."""
         self.has_operations = True
         call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
@@ -296,7 +296,7 @@ class RuntimeCalls:
         return any(call.task is task for call in self._open.values())
 
     def launched(self, row: Row, parts: Sequence[Row]) -> None:
-        """Note the counters and the trace of a launch."""
+        """Store a launch's counted work and traced accesses, from its slot `row` of the raw files and its `parts`."""
         self.has_launches = True
         call = self._open.get(self._roots.get(row[2], row[2]))
         if call is None or call.kernel is None:
@@ -340,7 +340,7 @@ class RuntimeCalls:
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
-        """Complete the record of a call that has returned, unless a task executes it."""
+        """Complete the record of a call that has returned (`row`: the slot), unless a task executes the call."""
         call = self._open.get(row[2])
         if call is not None:
             call.returned = self.memory.device.recorded(row[3])
@@ -348,14 +348,14 @@ class RuntimeCalls:
                 self.done(row[2])
 
     def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
-        """Move the record of a call to the task that executes the call; return the old task and index of the record."""
+        """Move the record of call number `identifier` to the task `made`; return the old task and record index."""
         call = self._open[identifier]
         place = call.task, call.place
         call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True
         return place
 
     def done(self, identifier: int) -> None:
-        """Complete the record of a call that has ended."""
+        """Complete the record of a call that has ended. identifier: the number of the call."""
         call = self._open.pop(identifier, None)
         if call is not None:
             self._complete(call, whole=True)
@@ -576,7 +576,7 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record to a thread's task, with CPU time and touches since its last one; return the record's index."""
+        """Add a record to the thread's task, with CPU time and memory accesses since its last one; return its index."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number)
         return task.add(step, subject, thread.take_work(), touches, detail)

@@ -150,9 +150,10 @@ class LaunchTables:
     def add(
         self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row], within: str = ""
     ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
-        """Add a launch; return its number, and the page runs of arrays that it touched, empty if it was not traced.
+        """Add a launch; return its number, and for a traced launch the runs of pages that it accessed, by array.
 
-        kernel: its address in the program. within: the line of the parallel algorithm that launches it. A launch that
+        kernel: its address in the program. row: the launch's slot in the raw files. parts: the slots that follow it.
+        items: the slots of its map items. within: the line of the parallel algorithm that launches it. A launch that
         was not traced refers to the last trace of the same kernel and shape.
         """
         counts: list[int] = []
@@ -323,10 +324,11 @@ _FARTHEST: Final = 1e3
 
 
 def cost_errors(dictionaries: Dictionaries, columns: Mapping[str, Column]) -> dict[str, float]:
-    """Compare, for each kernel, the counted work of its launches with the traced launches that stand for them.
+    """Compare, for each kernel, the counted work of its launches with the work that a replay gives them.
 
-    Returns the quotient of both over all launches, of arithmetic or of loaded and stored bytes, whichever differs more.
-    Kernels whose launches equal the traced ones are left out.
+    A replay takes an untraced launch for one like the traced launch that stands for it. Returns, by kernel, counted
+    work over replayed work: of arithmetic or of bytes loaded and stored, the quotient that is farther from 1. Kernels
+    for which both agree are left out.
     """
     directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")

@@ -32,9 +32,9 @@ class HeldMutexes:
     _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)
 
     def take(self, mutex: int, thread: int) -> bool:
-        """Note that a thread locks a mutex; tell whether the lock is a new one, with no other holder.
+        """Note that a thread locks a mutex; tell whether nobody held the mutex before.
 
-        It is not new if the thread holds the mutex already.
+        It is False if the thread itself holds the mutex already, as a recursive mutex allows.
         """
         holder, times = self._held.get(mutex, (thread, 0))
         if holder == thread:
@@ -68,14 +68,14 @@ class RecordedLocks:
         return self.numbers.setdefault(key, len(self.numbers))
 
     def next_turn(self, lock: int) -> int:
-        """Return how often a lock was taken before now, when it is taken again."""
+        """Count one more acquisition of a lock; return how often the lock was acquired before."""
         turn = self._turns[lock] = self._turns.get(lock, NONE) + 1
         return turn
 
     def begins(self, task: int, depends: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield (lock, turn) of the objects that a task has in a `mutexinoutset`, unless it has begun before.
+        """Yield (lock, turn) for each object in a task's `mutexinoutset` dependences; nothing if it has begun before.
 
-        In `depends`, the kind of these dependences becomes IN_TURN.
+        turn: how often the lock was acquired before. In `depends`, the kind of these dependences becomes IN_TURN.
         """
         if task in self._excluded:
             return

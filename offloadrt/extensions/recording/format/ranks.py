@@ -114,17 +114,20 @@ class RankCalls:
         self._places = {int(line["at"]): self._process.place_of(line) for line in places}
 
     def begins_in(self, task: TaskRow | None) -> bool:
-        """Tell whether a task has made MPI calls."""
+        """Tell whether a task has made MPI calls so far."""
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note the host memory that a call reads when it begins."""
+        """Note the host memory that an MPI call reads when it begins. parts: the call's slots, such as its buffers."""
         for part in map(_Part.of, parts):
             if part.kind in _READ and self._memory.device.at(part.address) is None:
                 self._touch(thread, part, LOADS)
 
     def begin(self, thread: int, row: Row, parts: Sequence[Row], task: TaskRow, place: int) -> None:
-        """Note the begin of an MPI call; `place` is the index of its record in the task's records."""
+        """Note the begin of an MPI call. row: its slot in the raw files. parts: the slots of its buffers and peers.
+
+        place: the index of the call's record among the records of `task`.
+        """
         call = _RankCall(row[2], row[3], task, place, [_Part.of(part) for part in parts])
         self._tasks.add(task.index)
         for part in call.parts:
@@ -139,7 +142,7 @@ class RankCalls:
         self.last_place = f"{site.call} at {site.where}" if site.line else site.call
 
     def end(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note the results of the call in which a thread is."""
+        """Note the results of the MPI call that a thread is in. parts: the slots with the results."""
         call = self._open.pop(thread, None)
         if call is None:
             return

@@ -737,7 +737,7 @@ class TaskTree:
         return slice(first, first + int(self.columns["task.count"][task]))
 
     def makers(self) -> dict[int, int]:
-        """Return by task the one that has made it, or has forked its team."""
+        """Return, for each task that has one, the task that made it or that forked its team."""
         step, subject = self.columns["record.step"], self.columns["record.subject"]
         makers = {}
         for task in range(len(self.columns["task.kind"])):
@@ -749,7 +749,7 @@ class TaskTree:
         return makers
 
     def waiting(self) -> set[int]:
-        """Return the explicit tasks that wait for a flag or a turn at a lock, and those that have made such ones."""
+        """Return the explicit tasks that wait for a flag or for their turn at a lock, and the tasks that made these."""
         columns = self.columns
         waits = columns["record.step"] == Step.ACQUIRE
         is_flag = (columns["lock.kind"] == FLAG)[columns["record.subject"][waits]]

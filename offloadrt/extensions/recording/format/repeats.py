@@ -32,10 +32,11 @@ class RepeatsDiffer(RecordingError):
 
 
 def together(name: str, processes: Sequence[Sequence[Tables]]) -> tuple[list[dict[str, Column]], tuple[float, ...]]:
-    """Join the repeats of a run; return the columns of each process, and each repeat's host time over the medians'.
+    """Join the repeats of a run of one program; return the columns of each process, and a number for each repeat.
 
-    `processes` has for each process its repeats, in the same order; `name` names the run in messages. Raises
-    RepeatsDiffer if they did different operations.
+    The columns have the median host times. The number is the repeat's host time over the sum of the medians. processes:
+    for each process its repeats, in the same order. name: the run's name in messages. Raises RepeatsDiffer if the
+    repeats did different operations.
     """
     made = [_of_process(name, repeats) for repeats in processes]
     totals = sum(columns["record.repeats"].sum(axis=0, dtype="f8") for columns in made)

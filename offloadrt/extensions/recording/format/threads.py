@@ -38,7 +38,7 @@ class InitialTasks:
             self._first.append(task)
 
     def is_ordered(self, task: TaskRow) -> None:
-        """Note that a flag tells behind what an initial task begins."""
+        """Note that a recorded flag says after what an initial task begins, so that its order is known."""
         self._ordered.add(task.index)
 
     def did_something(self, task: TaskRow) -> None:
@@ -47,10 +47,10 @@ class InitialTasks:
             self._ended[task.index] = [each.count for each in self._first]
 
     def beside(self, main: int, records: int) -> dict[int, tuple[int, int]]:
-        """Return, for each unordered initial task but the first thread's, beside which of that thread's records it ran.
+        """Return, for each initial task whose order is not known, during which records of the first thread it ran.
 
-        main: the number of the first thread's initial task; records: how many it has. The result is for
-        `Dictionaries.beside`.
+        The result has (first, last) by task, and goes into `Dictionaries.beside`; the first thread's own task is left
+        out. main: the number of the first thread's initial task. records: how many records it has.
         """
         place = next((place for place, each in enumerate(self._first) if each.index == main), None)
         unordered = {task: counts for task, counts in self._began.items() if task not in self._ordered}

@@ -82,10 +82,10 @@ class _TimedPartOver(Exception):
 
 @attrs.define(eq=False)
 class Timed:
-    """Measures a part of a program: from an algorithm called at source line `begin` to the next one at line `end`.
+    """Measures a part of a replayed program: from an algorithm call at one source line to the next one at another line.
 
-    If both are the same line, it measures from the first call there to the last one: one iteration of the loop less
-    than there are calls.
+    If both are the same line, it measures from the first call there to the last one; with n calls these are n - 1
+    iterations of the loop around them.
     """
 
     begin: str
@@ -113,10 +113,11 @@ class Timed:
         skipped: int = 0,
         laps: dict[str, list[float]] | None = None,
     ) -> Timed:
-        """Read `LINE` or `LINE-LINE`, each `FILE:LINE`. Raises ReplayRefused if no algorithm is called there.
+        """Make a `Timed` from the text of its source lines: `FILE:LINE`, or `FILE:LINE-FILE:LINE`.
 
-        rounds: the replay ends after so many measurements; 0: all are made, and the replay goes on. skipped, laps: see
-        the attributes.
+        measure: makes the context in which a measured part runs. rounds: the replay ends after so many measurements; 0:
+        it goes on to the end. skipped: how many calls at the first line come before the measured part. laps: a dict to
+        fill with the seconds between calls, by source line. Raises ReplayRefused if no algorithm is called at a line.
         """
         both = re.fullmatch(r"(.+?:\d+)-(.+:\d+)", places)  # files may have hyphens in their names
         begin, end = (both[1], both[2]) if both else (places, places)

@@ -24,14 +24,20 @@ _SHIFTS: Final = (1 << 14) - 1
 
 @attrs.frozen(eq=False)
 class TaskFrame:
-    """The stack variables that a task sees: by array number, what must be added to the recorded address."""
+    """Says where the stack variables that a task sees lie in the replay.
+
+    By array number, it has what must be added to the recorded address.
+    """
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
     _ranges: Sequence[tuple[int, int, int]] = ()
     """The recorded addresses of these variables: (begin, end, number)."""
 
     def at(self, address: int) -> tuple[int, int]:
-        """Return the number of the variable at a recorded address and what must be added; NONE and 0 without one."""
+        """Return (number, shift) of the variable at a recorded address; (NONE, 0) if there is none.
+
+        shift: what must be added to the recorded address.
+        """
         found = next((number for begin, end, number in self._ranges if begin <= address < end), NONE)
         return found, self.shifts.get(found, 0)
 

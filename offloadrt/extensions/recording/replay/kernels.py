@@ -101,7 +101,11 @@ class RecordedKernels:
     def launch(
         self, site: Site, number: int, items: Sequence[MapItem], arrays: Sequence[HostArray | None]
     ) -> RecordedLaunch:
-        """Return the launch of a directive. arrays: by number, the recording's arrays as they are now."""
+        """Return the launch of a directive's kernel, and the memory that it uses besides its arguments.
+
+        site: the directive's source line. number: the launch's number in the recording. arrays: by number, the
+        recording's arrays as they are now.
+        """
         columns = self.recording.columns
         name = self.recording.dictionaries.kernels[site.kernel]
         declared = self.declared.get(name, Kernel(name))

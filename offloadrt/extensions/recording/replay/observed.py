@@ -229,7 +229,10 @@ class ObservedReplay:
             self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host))
 
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
-        """Report what the running thread's next launch reads only in copies of whole objects."""
+        """Report the bytes that the running thread's next launch reads only because it copies whole objects.
+
+        copied: for each range, whether it is in an array of the host, and its addresses.
+        """
         for on_host, (begin, end) in copied:
             self._tell(KernelCopied(HOST if on_host else device, begin, end))
 

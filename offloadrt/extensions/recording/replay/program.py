@@ -272,16 +272,16 @@ class Routines:
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
-        """Return the block that a kernel uses. was_freed: in the recorded run, it had been freed before the kernel.
+        """Return the block of omp_target_alloc that a kernel uses at a recorded address; None if there is none.
 
-        If it had not been but is freed now, nothing orders the free behind the kernel, and the freed block is returned.
+        was_freed: whether it was freed before the kernel when recorded; if not, a free in this run is ignored.
         """
         block = self.block_at(address)
         found = self._freed.before(address) if block is None and not was_freed else None
         return block if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def freed_at(self, address: int) -> int | None:
-        """Return where in a freed block a recorded address lay; None if the block exists, 0 if it is unknown."""
+        """Return the address of a recorded address in its freed block; None if the block exists, 0 if unknown."""
         if self.block_at(address) is not None:
             return None
         found = self._freed.before(address)
@@ -400,10 +400,10 @@ _KERNELS: Final = ("__tgt_target_kernel", "__tgt_target_kernel_nowait")
 
 
 def own_device(recording: Recording, process: Process) -> int | None:
-    """Return the device of a rank that uses a single one, whichever device that was when it was recorded.
+    """Return the number of the device that a rank uses in this replay, if the recorded rank used one device only.
 
-    The ranks of a node take its devices in turn, as launchers bind them and as programs choose them by their rank on
-    the node. Returns None for a rank that uses several: their numbers are those of the recording.
+    The ranks of a node take its devices in turn, as launchers bind them, whatever numbers were recorded. Returns None
+    for a rank that used several devices: it keeps the recorded numbers.
     """
     if len(recording.device_numbers) > 1:
         return None
@@ -562,7 +562,7 @@ class ReplayedProgram:
     # directives
 
     def knows_copies(self, number: int) -> None:
-        """Report to an observer what is known of the next directive's copies; -1: none, or it was not recorded."""
+        """Report to an observer the recorded list `number` of the next directive's copies; -1: there is none."""
         if self._observed is None or number == NONE:
             return
         copies: list[KnownCopy] = []

@@ -44,9 +44,10 @@ _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
 
 @attrs.define
 class ThreadsBeside:
-    """The threads beside the first one whose order is unknown, and beside which records of that each of them ran.
+    """The threads besides the first one whose order in time is not known from their synchronization.
 
-    A recording without its host's synchronization has such threads, and libraries make some.
+    For each it is only known during which records of the first thread it ran. A recording without the host's
+    synchronization has such threads, and some libraries make them.
     """
 
     main: int = NONE
@@ -61,7 +62,10 @@ class ThreadsBeside:
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
-        """Find these threads in a recording; none if the program does nothing in its first thread."""
+        """Find the threads of a recording whose order in time is not known.
+
+        There are none if the program does nothing in its first thread.
+        """
         made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
         known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
         if not known or (first := tree.first_threads()[0]) not in roots:
@@ -119,7 +123,7 @@ class OrderedTurns:
     _waiting: dict[int, Signal] = attrs.field(factory=dict)
 
     async def take(self, turn: int) -> None:
-        """Wait until the turn with this number comes."""
+        """Wait until it is the turn with this number, as at the begin of an ordered region."""
         if turn > self.next:
             signal = self._waiting[turn] = Signal(self.sim, "ordered region")
             await signal.wait()
@@ -227,9 +231,9 @@ class TeamTask(Task):
 class ReplayTeam:
     """The team of a parallel region, of `size` threads: its barriers and its tasks.
 
-    A thread that waits may run any task on top of what it has begun, unless that task might wait for just this. Such a
-    task gets an actor of its own, and while that waits, the thread goes on. So what had an order when it was recorded
-    never ends in a deadlock.
+    A thread that waits may run another task meanwhile, unless that task might wait for what the thread has begun. The
+    other task gets an actor of its own; if it has to wait, the thread goes on. So a replay of what had an order when it
+    was recorded never ends in a deadlock.
     """
 
     sim: Simulation
@@ -316,7 +320,10 @@ class ReplayTeam:
         self.host_time.lived(self.sim.now - born)
 
     def lets_go(self) -> None:
-        """Let the thread go on that has begun the running actor's task, if that has an actor of its own."""
+        """Let the thread that began the running actor's task go on, because the task has to wait.
+
+        Nothing is done if the task runs in the thread's own actor.
+        """
         if (goes_on := self._apart.pop(self.sim.current, None)) is not None:
             goes_on.set()
 
@@ -347,7 +354,11 @@ class ReplayTeam:
         on_helpers: bool,
         waits: bool,
     ) -> TeamTask:
-        """Make a task that runs `run`; it becomes ready when the tasks that it depends on are done."""
+        """Make a task that calls `run`; it becomes ready when the tasks that it depends on are done.
+
+        maker: the task that makes it. on_helpers: whether hidden helper threads run it. waits: whether it may have to
+        wait for a flag or for its turn at a lock.
+        """
         tell, region, group = self.helpers.tell, maker.tasks, maker.group
         task = TeamTask(name, run, Signal(self.sim, name), maker=maker, group=group, on_helpers=on_helpers, waits=waits)
         predecessors = region.predecessors(depends)

@@ -54,7 +54,10 @@ async def scatter(
 
 @attrs.define
 class Offload(ABC):
-    """Offloads batches of patches for one host thread; called with a batch, as flat host arrays with halo."""
+    """Offloads batches of patches for one host thread.
+
+    An instance is called with a batch, as flat host arrays of patches with their halo.
+    """
 
     t: omp.HostThread
     setup: Setup
@@ -170,10 +173,10 @@ async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], m
 
 @attrs.define
 class EnclaveQueue:
-    """The queue of tasks that all threads of an MPI rank share.
+    """The queue of tasks that all threads of an MPI rank share (ExaHyPE's enclave tasks).
 
-    Emulated threads change only where they wait, so putting and taking need no lock; a real queue holds its lock for a
-    short time only.
+    It needs no lock here, since emulated threads change only where they wait; a real queue holds a lock for a short
+    time.
     """
 
     threshold: int
@@ -183,7 +186,10 @@ class EnclaveQueue:
     tasks: deque[omp.HostArray] = attrs.field(factory=deque)
 
     def take(self) -> list[omp.HostArray]:
-        """Return a batch if the threshold is reached, or what is left when no thread spawns any more; else nothing."""
+        """Remove and return a batch of patches if the threshold is reached; else return an empty list.
+
+        When no thread spawns tasks any more, what is left is returned.
+        """
         if len(self.tasks) < self.threshold and self.producing:
             return []
         return [self.tasks.popleft() for _ in range(min(self.threshold, len(self.tasks)))]
@@ -373,10 +379,11 @@ class Experiment:
         self.kernels = UpdateKernels.of(setup)
 
     async def warm_up(self) -> None:
-        """Offload all patches, again as long as the memory manager acquires new blocks. The domain does not change.
+        """Offload all patches, and do so again until a pass makes the memory manager acquire no new blocks.
 
-        Threads that wait for one another's first allocations need fewer blocks at once than in later passes. The
-        paper's totals are so large that this does not show.
+        The domain does not change. Several passes are needed: in the first one, threads that wait for one another's
+        allocations need fewer blocks at the same time than later. The paper does not report this, as its totals are far
+        larger.
         """
         for _ in range(MAX_WARM_UP_PASSES):
             before, _ = self._held()
@@ -387,7 +394,7 @@ class Experiment:
     async def update(self, *, keep: bool = True) -> Updated:
         """Advance all patches by one time step: exchange halos, offload every batch, and store results in the domain.
 
-        Without `keep`, the domain does not store the results.
+        keep: whether the domain stores the results.
         """
         setup, domain = self.setup, self.domain
         if domain is None:

@@ -286,10 +286,10 @@ def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
 
 @kernel(collapse=3, threads_per_team=BLOCK, precision="single")
 def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cosine: float, sine: float) -> None:
-    """Do some stages of a Fourier transform; each point takes one complex product and one sum a stage.
+    """Do `stages` stages of a Fourier transform; each point takes one complex product and one sum a stage.
 
-    A pass combines points that lie as far apart as the array divided by its rows; what a block holds of each row are
-    a few neighbours, which make a memory sector.
+    A thread block works on `rows` rows that lie far apart in the array, and on `width` neighbouring points of each row,
+    which make one memory sector. lots: how many such groups of points a row has.
     """
     for lot in range(lots):
         for row in range(rows):
@@ -366,7 +366,10 @@ def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page, a chunk of pages a thread; two pages in turn are never in one big page (64 KiB)."""
+    """Copy one word of each page; each thread has a chunk of pages.
+
+    Two pages that a thread takes one after the other never lie in the same big page (64 KiB).
+    """
     for thread in range(threads):
         for first in range(16):
             for k in range(pages // 16):

@@ -142,10 +142,10 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """An argument of a kernel that the host computes while the program runs.
+    """An argument of a kernel whose value the host computes while the program runs.
 
-    In a phantom it does not change. No kernel is specialised by its value, because it would have to be compiled again
-    for each value.
+    If the program's arrays are phantoms, the value does not change. No kernel is specialised by the value, because it
+    would have to be compiled again for each one.
     """
 
     value: Any = 0.0
@@ -198,7 +198,10 @@ class RepeatedSteps:
 
 @attrs.frozen(eq=False)
 class OnHost:
-    """A step of the host: it fetches arrays, computes (unless one of them is a phantom), and sends what it wrote."""
+    """A step of the host: it copies arrays from the device, computes, and copies what it wrote to the device.
+
+    It does not compute if one of the arrays is a phantom, which has no values.
+    """
 
     reads: tuple[Any, ...]
     compute: Callable[[], object] | None = None
@@ -215,7 +218,10 @@ class OnHost:
 
 @attrs.frozen(eq=False)
 class BenchmarkProgram:
-    """A benchmark with its arrays. The iteration runs `iterations` times between setup and finish."""
+    """A benchmark with its arrays: steps of a setup, of one iteration, and of a finish.
+
+    The iteration runs `iterations` times. copyin, create: the arrays that are on the device, with and without values.
+    """
 
     iteration: tuple[ProgramStep, ...]
     iterations: int
@@ -396,7 +402,7 @@ class KernelRow(acc.KernelTimes):
             setattr(self, name, getattr(self, name) + sign * getattr(times, name))
 
     def since(self, before: KernelRow) -> KernelRow:
-        """Return the totals minus those of an earlier row."""
+        """Return what was added since an earlier row: the totals of this row minus those of `before`."""
         row = attrs.evolve(self)
         row.add(before, -1)
         return row

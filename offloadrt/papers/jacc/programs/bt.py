@@ -112,7 +112,7 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """Set the unit block at both ends of each line of points."""
+    """Set the 5 by 5 blocks at both ends of each line of points to the unit matrix."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             lhs[m, m, 1, a, 0, b] = 1.0

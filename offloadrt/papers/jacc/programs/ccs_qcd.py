@@ -77,7 +77,7 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Multiply such pairs of links for the plaquettes that lie behind the site in direction n."""
+    """Multiply pairs of links, as `legs_ahead` does, for the plaquettes that lie behind the site in direction n."""
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -93,7 +93,7 @@ def legs_behind(
 
 @kernel(collapse=6)
 def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Multiply pairs of links to plaquettes: sum the two that have the site as a corner, on one side of it."""
+    """Sum two plaquettes that have the site as a corner, each as the product of two pairs of links (`w`)."""
     for ix, iy, iz, it, a, b in product(range(nx), range(ny), range(nz), range(nt), range(3), range(3)):
         total = 0j
         for leg in range(2):
@@ -227,7 +227,10 @@ def solve(a: Complex, b: Complex) -> None:
 
 @kernel(collapse=4)
 def fold(upper: Complex, lower: Complex, clover: Complex) -> None:
-    """Store the lower triangles of both inverses as rectangles, with what stands right of column 2 folded up."""
+    """Store the lower triangles of both 6 by 6 inverses, times 0.5, as rectangles of 7 by 3 elements.
+
+    The triangle of the last three columns fills the free upper part of the rectangle.
+    """
     for ix, iy, iz, it in product(
         range(upper.shape[0]), range(upper.shape[1]), range(upper.shape[2]), range(upper.shape[3])
     ):

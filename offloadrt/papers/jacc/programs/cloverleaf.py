@@ -90,7 +90,7 @@ BACKGROUND: dict[str, Kernel] = {
 def generate_state(
     cellx: Any, celly: Any, density0: Any, energy0: Any, density: Any, energy: Any, width: Any, height: Any
 ) -> None:
-    """Give the cells of a rectangle at the origin this density and energy, for a second gas."""
+    """Set density and energy in the cells of a rectangle at the origin, which is filled with a second gas."""
     for k, j in product(range(density0.shape[0]), range(density0.shape[1])):
         if cellx[j] < width and celly[k] < height:
             density0[k, j] = density

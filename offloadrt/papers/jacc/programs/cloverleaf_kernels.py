@@ -186,10 +186,10 @@ RINGS: Final = 2
 
 @attrs.frozen
 class Staggering:
-    """Says how a field and its halo lie along one axis of n cells, in rows.
+    """Says how a field and its halo lie along one axis of n cells: row numbers of the halo and of what is mirrored.
 
-    The public source reflects a field of faces at the ends of the other axis around the first row inside, unlike a
-    field of cells, which it reflects around the edge itself.
+    In the public source, a field of faces is mirrored about the first row inside at the ends of the axis that the faces
+    are parallel to. A field of cells is mirrored about the edge itself.
     """
 
     low_mirror: int
@@ -258,7 +258,10 @@ def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -
 
 
 def reflections(field: str, nx: int, ny: int, depth: int) -> list[tuple[Any, tuple[Any, ...]]]:
-    """List the four functions above with the arguments after the array, to fill `depth` rings of a field's halo."""
+    """Return (kernel, arguments) for `bottom`, `top`, `left` and `right`, to fill `depth` rings of a field's halo.
+
+    The arguments are those after the array.
+    """
     (along_y, along_x), (sign_y, sign_x) = STAGGERED[field], signs(field)
     columns, rows = nx + RINGS + along_x.more, ny + RINGS + along_y.more
     return [

@@ -43,7 +43,10 @@ def clear_batches(qq: Doubles, batches: int) -> None:
 def gaussian_pairs(
     qq: Doubles, sums: Doubles, batches: int, pairs: int, bits: int, first: int, step: int, a: int, s: int
 ) -> None:
-    """Make the random pairs of each batch in a block; count them by size, and add up both numbers over all blocks."""
+    """Make the pairs of Gaussian random numbers of each batch in a block, and count them by size in `qq`.
+
+    The sums of the pairs' first and second numbers are added to `sums`. first: the number of the block's first batch.
+    """
     sx = 0.0
     sy = 0.0
     for k in range(batches):

@@ -64,7 +64,10 @@ def jacobians(
     side: int,
     t: float,
 ) -> None:
-    """Compute the 5 by 5 blocks of a plane's points and of each one's three neighbours on one side."""
+    """Compute the 5 by 5 blocks of a plane's points (d) and of each point's three neighbours (a, b, c).
+
+    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones.
+    """
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -93,7 +96,11 @@ def neighbours(
     side: int,
     omega: float,
 ) -> None:
-    """Add up what the three neighbours on one side contribute to the equations of each point in a plane."""
+    """Add up, for each point of a plane, what three neighbours contribute to its five equations; store it in tv.
+
+    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. a, b, c: the 5 by
+    5 blocks of the three neighbours.
+    """
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]

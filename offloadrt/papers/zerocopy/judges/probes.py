@@ -115,7 +115,7 @@ async def copies_beside_a_kernel(
     configuration: Configuration = "copy",
     piece: Annotated[int, Range(1, COPIED)] = COPIED,
 ) -> Facts:
-    """Run a kernel that reads memory at full bandwidth, alone and while another thread copies to the device."""
+    """Time a kernel that reads memory at full bandwidth, alone and while another thread copies to the device."""
 
     async def body(t: omp.HostThread) -> None:
         source = t.array("source", COPIED // DOUBLE, fill=0.0)
@@ -188,7 +188,11 @@ async def pages(
     filled: bool = True,
     beside: bool = False,
 ) -> Facts:
-    """Run kernels on an array of `count` pages, mapped anew for each of two; on another array that is never mapped."""
+    """Run two kernels on an array of `count` pages, which is mapped anew for each; count page faults and prefaults.
+
+    A second array is never mapped; the facts say whether the device's page table has it all the same. filled: whether
+    the host has written the arrays before.
+    """
     facts: Facts = {}
 
     async def body(t: omp.HostThread) -> None:
