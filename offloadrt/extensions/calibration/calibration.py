@@ -280,7 +280,7 @@ def _counted(kernel: KernelSummary, compute: ComputeSpec) -> float | None:
 def calibrated(
     files: Sequence[Path], base: str, output: Path, recording: Path | None
 ) -> tuple[Calibration, list[ComparedKernel]]:
-    """Calibrate from files and write the profile; return the calibration, and the files' kernels compared.
+    """Calibrate from files and write the new profile; return the calibration, and a comparison of kernels' times.
 
     recording: the recorded program whose counted kernels are compared with those of the files; None: no comparison.
     Raises UserError for files that cannot be read or written.

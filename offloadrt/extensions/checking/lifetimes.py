@@ -62,8 +62,8 @@ class Lifetimes:
     def freed(self, event: MappedFreed) -> None:
         """Note that an array is freed: this is a mistake if a mapping of it is used afterwards.
 
-        Memory of omp_target_associate_ptr is left out, as the program manages it, and so are mappings that only LLVM
-        still keeps.
+        Memory of omp_target_associate_ptr is left out, as the program manages it. So are mappings that the program has
+        ended and that exist only because LLVM's reference count has not reached 0.
         """
         array, strand = event.array, self.strands.current()
         begin, end = array.address, array.address + array.nbytes
@@ -217,12 +217,15 @@ class Mappings:
         return None
 
     def is_left_behind(self, entry: Entry) -> bool:
-        """Tell whether only LLVM still keeps a mapping: the program has ended all its own maps of these bytes."""
+        """Tell whether the program has ended all its maps of a mapping that LLVM nevertheless keeps."""
         mapping = self._live.get(entry)
         return mapping is not None and mapping.is_left_behind
 
     def old(self, entry: Entry) -> Story | None:
-        """Return who made a mapping that only LLVM kept and a directive then found; its bytes may be old. Else None."""
+        """Return a report line on who made a mapping whose bytes on the device may be old; None for other mappings.
+
+        Its bytes may be old if the program had ended the mapping, but LLVM kept it, and a directive then found it.
+        """
         mapping = self._live.get(entry)
         return mapping.entered if mapping is not None and mapping.is_old else None
 
@@ -515,9 +518,10 @@ class RecordedFaults:
         self.mistakes.add("use after free", name, stories, advice, name, (event.kernel, name))
 
     def strayed(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None) -> None:
-        """Keep an access outside a recorded kernel's memory, until the kernel's directive has mapped its data.
+        """Keep an access outside of a recorded kernel's memory, until the kernel's directive has mapped its data.
 
-        mapping: the entry that maps the accessed host address now, and who mapped it.
+        mapping: the mapping that covers the accessed host address now, and a report line on who made it; None without
+        one.
         """
         self._kept.setdefault(self.strands.current(), []).append((event, mapping))
 

@@ -288,7 +288,10 @@ class LostUpdates:
             self._possible.setdefault(subject, Mistake("possible lost update", subject, stories, advice))
 
     def misplaced(self, name: str, story: Story) -> None:
-        """Note an update of a section with gaps for which LLVM 22 moves other bytes than OpenMP says."""
+        """Note an update of a section with gaps for which LLVM 22 moves other bytes than OpenMP says.
+
+        name: the array. story: a report line on the directive.
+        """
         advice = (
             "LLVM 22 multiplies the lower bound of a section by its stride, and so moves other bytes than OpenMP says. "
             "OpenMP allows the program, which is checked as OpenMP means it."
@@ -296,7 +299,10 @@ class LostUpdates:
         self._found.add("misplaced update", f"{name}, by the runtime", (story,), advice)
 
     def left_behind(self, name: str, mapped: Story, count: int) -> None:
-        """Note a mapping that LLVM has kept though the program has ended it. count: the remaining reference count."""
+        """Note a mapping that LLVM keeps although the program has ended it. count: its remaining reference count.
+
+        name: the array. mapped: a report line on who mapped it.
+        """
         advice = (
             f"The program has ended what it mapped, and its count is {count}: LLVM counts some items of a mapper up "
             "and not down. A later map of these bytes finds the old copy. OpenMP allows the program."
@@ -304,9 +310,9 @@ class LostUpdates:
         self._found.add("missing unmap", f"{name}, by the runtime", (mapped,), advice, name)
 
     def died(self, message: str, mapped: Story, story: Story) -> None:
-        """Note that a program died at a directive that found a mapping that only LLVM had kept.
+        """Note that a program died at a directive which found a mapping that LLVM kept after its end.
 
-        mapped: who made that mapping.
+        message: the runtime's error. mapped: a report line on who made the mapping. story: one on the directive.
         """
         self.has_died = True
         advice = (

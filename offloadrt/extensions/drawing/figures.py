@@ -110,7 +110,8 @@ _MARKER = np.stack(np.meshgrid((-8.0, 0.0, 8.0), (-8.0, 0.0, 8.0)), axis=-1).res
 def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], title: str) -> bool:
     """Write the names of lines at their right ends; return False, and write none, if a panel has too many lines.
 
-    title: a heading above the names, in the last panel.
+    canvas: the figure of matplotlib. panels: each panel's axes with its lines. title: a heading above the names, in the
+    last panel.
     """
     canvas.draw_without_rendering()
     gap = _APART * canvas.dpi / 72

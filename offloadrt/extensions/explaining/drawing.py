@@ -49,16 +49,16 @@ class Canvas(Protocol):
         """Make a new track for a number over time, and return the track's number. unit: "bytes" or "count"."""
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """Begin a slice (a bar over time).
+        """Begin a slice (a bar over time) on a track; `notes` are details to show with it, by name.
 
-        Slices that have a number of `flows` in common are joined by arrows, in time.
+        Slices that have a number of `flows` in common are joined by arrows, in order of time.
         """
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
         """End the slice that began last on the track. notes: details that are known only at its end."""
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Mark something that takes no time. flows: numbers of arrows, as for `begin`."""
+        """Mark a moment on a track. notes: details to show, by name. flows: numbers of arrows, as for `begin`."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Give a counter a new value."""

@@ -237,11 +237,11 @@ _PART = 0.25
 
 
 def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
-    """Check the sentence against the tried changes: making the named resource cheaper must make the run faster.
+    """Check the sentence on what limits a run: changes that make the named resource cheaper must make the run faster.
 
-    If it does not, and another resource of the path does, return a sentence that names the other one and says why. A
-    resource that no change makes cheaper, such as the program's own work, stays named by its share of the path; so
-    does one of which few changes were tried.
+    If they do not, and changes of another resource of the critical path do, return a sentence that names the other one
+    and says why. A resource that no change makes cheaper, such as the program's own work, stays named by its share of
+    the path; so does a resource of which few changes were tried.
     """
     own = None if limit.resource == "program" or limit.resource in tried.unknown else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)

@@ -46,7 +46,7 @@ _MOST = 3
 
 @attrs.frozen
 class Dependence:
-    """An uncertain entry on whose value it depends whether the sentence about the run's limit holds.
+    """An uncertain profile entry that decides whether the sentence of `why` on what limits the run holds.
 
     correlation: of the entry's position in its range with whether the sentence holds, from -1 to 1.
     """
@@ -57,9 +57,10 @@ class Dependence:
 
 @attrs.frozen
 class Robustness:
-    """Says how sure the sentence is: in how many draws it holds, on which entries that depends, and what limits else.
+    """Says how sure the sentence of `why` is that names what limits a run.
 
-    A draw is a run with a random sample of the uncertain costs.
+    holds: in how many of the draws it holds; a draw is a run with a random sample of the uncertain costs. depends_on:
+    the entries that decide this. others: what limits the run in other draws.
     """
 
     holds: int
@@ -91,7 +92,8 @@ class Robustness:
 class Drawn:
     """The runs with random samples of the uncertain costs: which samples, and what limits each run.
 
-    shares: what the sentence's resource takes of the critical path in each run, from 0 to 1.
+    shares: in each run, the share (0 to 1) of the critical path that belongs to the resource which limits the original
+    run.
     """
 
     robustness: Robustness
@@ -165,7 +167,7 @@ _RIVAL = 0.25
 
 
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
-    """Add to the sentence what limits the run with other costs, if that is so in a quarter of the draws at least.
+    """Add to the sentence on a run's limit what else limits the run in many draws: in a quarter of them at least.
 
     A draw is a run with a random sample of the uncertain costs.
     """
@@ -331,11 +333,12 @@ def shares_in_time(
 
 
 def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
-    """Return the entries whose positions in their ranges correlate significantly with whether the sentence holds.
+    """Return the entries whose positions in their ranges correlate with whether the sentence on the limit holds.
 
-    places: for each draw, the position of every entry in its range. The threshold is corrected for the number of
-    entries (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three are
-    returned, those with the largest correlation.
+    holds: for each draw (random sample), whether the sentence holds. places: for each draw, the position of every entry
+    in its range. Only significant correlations count. The threshold is corrected for the number of entries
+    (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three are returned, those
+    with the largest correlation.
     """
     if not holds or all(holds) or not any(holds):
         return ()

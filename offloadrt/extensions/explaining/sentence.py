@@ -390,7 +390,7 @@ def limit_of(observed: Observed, resource: str = "") -> Limit:
 
 
 def spoken(of: PathShare | Limit) -> str:
-    """Return a resource in words that fit into the sentence: "the device table", "calls of the driver"."""
+    """Return a resource in words for the sentence on what limits a run: "the device table", "calls of the driver"."""
     resource = of.name if isinstance(of, PathShare) else of.resource
     work = _WORK.get(resource)
     return f"the {_named(resource)}" if work is None else work[:1].lower() + work[1:]

@@ -188,7 +188,7 @@ class EndCheck:
     violations: list[str] = attrs.field(factory=list)
 
     def outcome(self, ended: RunOutcome) -> RunOutcome:
-        """Return the outcome of a run that violated invariants; `ended` is the outcome that it would have otherwise."""
+        """Return the outcome of a run that violated invariants. ended: the outcome that it would have otherwise."""
         return reported([f"{line} (after: {ended.text})" for line in self.violations])
 
     @asynccontextmanager

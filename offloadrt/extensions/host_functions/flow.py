@@ -410,7 +410,11 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
-        """Walk through each iteration of a loop separately."""
+        """Walk through each iteration of a loop separately.
+
+        rounds: for each iteration, a function that walks through it. otherwise: walks through what is executed when no
+        iteration is left (``else``).
+        """
         after = Node[Op]()
         for number, body in enumerate(rounds):
             following = Node[Op]()
@@ -425,7 +429,11 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def inlined(self, scope: S, body: Walk, origin: int) -> None:
-        """Walk through a function at the point of its call. The call is assumed to return, whatever it raises."""
+        """Walk through a function at the point of its call. The call is assumed to return, whatever it raises.
+
+        scope: the names in the function. body: walks through its code. origin: a key of where the call stands in the
+        source.
+        """
         call = InlinedCall[Op]()
         self._resume(call.start)
         end = self._end

@@ -78,9 +78,9 @@ class HostWalk(ABC, Generic[Op, S]):
         """Handle the end of a ``with``."""
 
     def leaving(self, node: ast.AST) -> Op | None:
-        """Return the operation of leaving a function: by ``return`` if it is not inlined, or any by ``raise``.
+        """Return the operation that stands for leaving the function at `node`; None if leaving is no operation.
 
-        None means that leaving is no operation.
+        node: a ``return`` or the end of a function that is not inlined, or any ``raise``.
         """
         return None
 

@@ -473,7 +473,7 @@ class Endpoint:
     # ------------------------------------------------------------------ progress
 
     def add_work(self, work: Work) -> None:
-        """Give work to a thread that is in an MPI call, or else to the next thread that enters one."""
+        """Leave work of the MPI library to a thread that is in an MPI call, or else to the next one that enters one."""
         self._work.append(work)
         for parked in self._parked:
             if not parked.is_set:
@@ -486,7 +486,7 @@ class Endpoint:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: str = "") -> Actor:
-        """Note the MPI call that the running thread makes, at line `at`; return the thread."""
+        """Note that the running thread makes an MPI call, at line `at` of the program; return the thread's actor."""
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name

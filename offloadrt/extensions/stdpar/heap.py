@@ -186,7 +186,7 @@ class Heap:
         return address
 
     async def free(self, array: UsmArray, foreign: bool = False) -> None:
-        """Free memory of either kind. foreign: whether another compiler compiled the caller.
+        """Free memory of the C library or shared USM. foreign: whether another compiler compiled the caller.
 
         Raises InvalidFree where no allocation begins at the address. Raises ForeignFree for shared USM that foreign
         code frees, under an implementation that replaces frees only in its own translation units.

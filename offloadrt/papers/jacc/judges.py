@@ -183,7 +183,7 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
 
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
-    """Judge one figure, `what`, in a benchmark's row of the detail table."""
+    """Judge one figure, `what`, in a benchmark's row of the paper's table of details."""
     if lacking := grid.lacks(name):
         yield []
         return lacking
@@ -274,14 +274,14 @@ def other_factors(grid: BenchmarkGrid) -> Hearing:
 
 
 def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:
-    """Run Himeno at a size; on several GPUs, every kernel that can be divided is."""
+    """Run Himeno at a size; on several GPUs, every kernel that can be divided is divided."""
     strategy: dict[str, Value] = SINGLE if gpus == 1 else {"gpus": gpus, "strategy": "always"}
     (run,) = yield from all_iterations(grid, [("Himeno", {**strategy, "size": size})])
     return run
 
 
 def ratios(grid: BenchmarkGrid, size: str) -> Asking[tuple[float, float]]:
-    """Measure the speed-up of the long kernel from one GPU to four, and of exchanges from two to four."""
+    """Measure Himeno's speed-up: of its kernel from one GPU to four, and of its exchanges from two to four."""
     on_one = yield from himeno(grid, size, 1)
     on_two = yield from himeno(grid, size, 2)
     on_four = yield from himeno(grid, size, 4)

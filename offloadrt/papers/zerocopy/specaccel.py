@@ -299,7 +299,10 @@ class Solver:
 
 
 def spc(ends: Ends, forget: Forget | None = None) -> Solver:
-    """Make the benchmark 457.spC: it solves scalar pentadiagonal systems in four arrays of five diagonals each."""
+    """Make the benchmark 457.spC: it solves scalar pentadiagonal systems in four arrays of five diagonals each.
+
+    ends: the inputs' values in their ranges. forget: called with each array on the stack when a function returns.
+    """
     cells = ends.size(SP_ARRAY) // FIELD_BYTES
     stack = dict.fromkeys(("lhs", "lhs plus", "lhs minus", "work"), FIELD_BYTES)
     both, all_three = ("lhs plus", "lhs minus"), ("lhs", "lhs plus", "lhs minus")

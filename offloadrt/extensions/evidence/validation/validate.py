@@ -226,8 +226,8 @@ def variants_of(
 
     The two corners (all ranges at the low end, all at the high end) come last. Each change is made to `options`.
     Entries that the user set there are left as they are, and so are those that say which machine it is (`IDENTITY`).
-    candidates: by mechanism, the entries that switch it on. uses: entries of `RARELY_USED` groups that are included all
-    the same.
+    candidates: by entry, overrides that switch on a mechanism which the machine may have. uses: entries of
+    `RARELY_USED` groups that are included all the same.
     """
     options = options or RunSpec()
     entries = {

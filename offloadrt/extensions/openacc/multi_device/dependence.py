@@ -545,7 +545,10 @@ class Filter:
                 return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """Tell whether a value may be wrong on this device, as it depends on a load left out, or on `scalars`."""
+        """Tell whether a value may be wrong on a device because a load that it depends on is left out there.
+
+        scalars: names whose values may be wrong for the same reason.
+        """
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)
             or (isinstance(part, ast.Subscript) and self.guard(part, "read").restricts)

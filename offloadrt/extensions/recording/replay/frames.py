@@ -107,7 +107,10 @@ class TaskFrames:
 
 @attrs.define(eq=False)
 class PlacedArrays:
-    """The arrays that exist now: by number those that all tasks see, by number and offset those on stacks."""
+    """The arrays that exist now, by their numbers in the recording.
+
+    Arrays on stacks are kept by number and shift, as each task that has such a variable sees its own.
+    """
 
     count: int
     _of_all: list[HostArray | None] = attrs.field(init=False)

@@ -236,10 +236,11 @@ class LoweredProgram:
 
 
 def first_byte(base: int, dimensions: tuple[Dimension, ...]) -> int:
-    """Return the address where a section with gaps begins; the call itself has the address of its dimensions.
+    """Return the address of the first byte of a section with gaps (a NON_CONTIG item).
 
-    Offsets count elements. clang gives the pitch only of elements and of dimensions without a stride of their own; an
-    outer dimension is taken for one of these.
+    base: the array's address. dimensions: as the call describes the section; their offsets count elements. clang gives
+    the distance in bytes only for elements and for dimensions without a stride; an outer dimension is taken for one of
+    these.
     """
     pitches = [dimension.stride for dimension in dimensions]
     if len(pitches) > 1:

@@ -422,7 +422,11 @@ async def one_warp(t: cuda.HostThread, loop: KernelLoop) -> list[Any]:
 async def oversubscribed(
     t: cuda.HostThread, loop: KernelLoop, nbytes: int, order: Order, advised: Advised, warm_up: int, launches: int
 ) -> None:
-    """Copy one word of each page from an array that this thread has written to one that nobody has touched."""
+    """Copy one word of each page from an array that this thread has written to one that nobody has touched.
+
+    nbytes: of both arrays. order: in which a thread takes its pages. advised: the memory advice or prefetch for both
+    arrays. warm_up, launches: how many copies are made before the timed part and in it.
+    """
     total = max(CHUNKS, nbytes // 2 // PAGE)
     pages = -(-total // CHUNKS)
     if order == "random":
@@ -633,7 +637,11 @@ class MeanTime:
 async def launches(
     t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int, by_value: int = 0
 ) -> None:
-    """Launch a kernel again and again in this thread's own stream: back to back, then waiting for each launch."""
+    """Launch a kernel again and again in this thread's own stream: back to back, then waiting for each launch.
+
+    times: gets the mean times of a call, of a launch back to back, and of a launch with its wait. by_value: bytes of
+    structs that each launch passes by value.
+    """
     a, b, c = [await t.malloc(elements, np.float32) for _ in range(3)]
     stream = await t.stream_create(non_blocking=True)
     grid = -(-elements // BLOCK)
@@ -659,7 +667,7 @@ async def launches(
 async def allocations(
     t: cuda.HostThread, times: dict[str, MeanTime], memory: Allocated, nbytes: int, repeats: int
 ) -> None:
-    """Allocate memory of this kind and free it, again and again; add to the mean time of each call."""
+    """Allocate memory of this kind and free it, again and again; add to the mean time of each call in `times`."""
     for number in range(repeats):
         made: list[object] = []
 
@@ -690,7 +698,10 @@ async def copies(
     nbytes: int,
     repeats: int,
 ) -> None:
-    """Copy the same bytes again and again between device and host memory; wait for each copy."""
+    """Copy the same bytes again and again between device and host memory; wait for each copy.
+
+    times: gets the mean times.
+    """
     there = await t.malloc(nbytes)
     is_pinned = memory == "pinned"
     here = await t.host_alloc("host", nbytes, np.uint8) if is_pinned else t.array("host", nbytes, np.uint8, fill=0)

@@ -611,9 +611,10 @@ class Inputs:
         )
 
     def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int) -> float:
-        """Return how many memory accesses of a team wait for one another: a serial part, and two per inner-loop round.
+        """Return how many memory accesses a team makes of which each waits for the one before.
 
-        They are repeated for each iteration of `distribute` that the team executes.
+        These are a serial part and two per round of the inner loop, for each iteration of `distribute` that the team
+        executes.
         """
         growth: float = (size.n / 2) ** ACCESSES_GROWTH
         return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers, default_teams)
