@@ -39,7 +39,10 @@ class NotInstalled(ValueError):
 
 
 def broken(kind: str, policy: object, what: str) -> RuntimeError:
-    """Return the error for an object of that kind whose answer breaks the rules: `what` it does."""
+    """Return the error for a policy or other object whose answer breaks the rules.
+
+    kind: what sort of object it is, for the message. what: what it does wrong.
+    """
     name = getattr(policy, "name", type(policy).__name__)
     return RuntimeError(f"{kind} {name!r} (class {type(policy).__name__}): {what}")
 

@@ -100,7 +100,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have pytest-trio run async tests with `offload`, also without `trio_mode`; with a token, keep only its test."""
+    """Let pytest-trio run async tests with the fixture `offload`, even without `trio_mode`.
+
+    With `--offload-replay`, keep only the test that the token names.
+    """
     if (token := config.stash.get(_TOKEN, None)) is not None:
         others = [item for item in items if item.nodeid != token.program]
         if len(others) == len(items):

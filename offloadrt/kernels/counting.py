@@ -280,7 +280,7 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Tell whether loop bounds and index ranges alone, not data, determine how often a block runs in a launch."""
+        """Tell whether loop bounds and index ranges alone, not data, decide how often the code inside `path` runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:

@@ -179,7 +179,7 @@ class ElementTrace:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether all indices are known: each array that decides one has values, and the kernel keeps them."""
+        """Tell whether all indices are known: the arrays they come from have values that the kernel does not change."""
         return self.with_known_indices == self.wanted
 
     @functools.cached_property

@@ -36,10 +36,7 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised when a loop nest accesses an index outside the mapped part of an array.
-
-    `args` has the array's position among the arguments, and the index.
-    """
+    """Raised for an access outside the mapped part of an array; `args`: the array's argument position, the index."""
 
 
 @attrs.frozen(eq=False)

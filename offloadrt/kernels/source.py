@@ -88,10 +88,7 @@ class Source:
         return rest if is_text and isinstance(first.value.value, str) else self.tree.body  # type: ignore[attr-defined]
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> NoReturn:
-        """Raise SourceRefused with the file and the line of `node`.
-
-        The message says `what` is wrong and what to write `instead`.
-        """
+        """Raise SourceRefused for the line of `node`; the message says `what` is wrong and what to write `instead`."""
         raise SourceRefused(self.file, getattr(node, "lineno", self.tree.lineno), self.who, what, instead) from None
 
 

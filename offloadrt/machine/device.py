@@ -188,7 +188,7 @@ class Device(ABC):
 
     @property
     def managed(self) -> ManagedKernels | None:
-        """Return what runs kernels on managed memory; None before managed memory is in use (`DiscreteGpu.manage`)."""
+        """Return the object that runs kernels on managed memory; None before managed memory is in use (`manage`)."""
         return self.compute.managed
 
     @property

@@ -98,7 +98,7 @@ class FaultPlan:
 
 @attrs.frozen
 class DeviceFailure:
-    """Says why a device does no more work for the process that used it: the fault, its text and error code."""
+    """Says why a device does no more work for the process that used it: the injected fault, a text, an error code."""
 
     kind: FaultKind
     """The kind: kernel, page_fault, device, or call, for a call that returned a sticky error."""
@@ -129,7 +129,7 @@ class Injector:
         """The faults that have struck nothing, in the user's wording and order, as keys."""
 
     def arm(self) -> None:
-        """Set the timers of the faults that have a time but no event. Call this once, before the run goes on."""
+        """Set timers for the faults that strike at a given time, not at an event. Call this once, before the run."""
         for fault in self.plan.faults:
             if fault.kind == "thread":
                 FaultAlarm(self._sim, fault.since, partial(self._kill, fault))

@@ -258,7 +258,7 @@ class Machine:
         return made
 
     def named(self, name: str, device: int = 0) -> str:
-        """Return the name of a part that each process has, such as a lock. `device` is added if it is not 0."""
+        """Return the name of a part that each process has, such as a lock, for reports; `device` is added if not 0."""
         name = f"{name} {device}" if device else name
         return f"{name} of process {self.process}" if self.process else name
 

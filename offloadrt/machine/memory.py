@@ -96,7 +96,7 @@ def _zeros(size: int) -> Bytes:
 # Best fit, with the lowest address among equal ranges and with neighbours merged, is a choice: CUDA's driver does not
 # publish its policy. It decides which addresses blocks get and when a segment becomes empty, but no duration.
 class Holes:
-    """A set of free address ranges (holes): ``take`` uses the smallest that fits, ``give`` merges with neighbours."""
+    """A set of free address ranges (holes): ``take`` uses the smallest that fits, ``give`` adds a range back."""
 
     __slots__ = ("_by_address", "_by_size")
 
@@ -123,7 +123,7 @@ class Holes:
         return bool(self._by_size) and self._by_size[-1][0] >= size
 
     def give(self, address: int, size: int, low: int, high: int) -> tuple[int, int]:
-        """Give a range back, merged with the holes beside it in [low, high); return the hole as (address, size)."""
+        """Add a free range, merged with the holes beside it in [low, high); return the new hole as (address, size)."""
         end = address + size
         if end < high and (after := self._by_address.get(end)) is not None:
             self.remove(end, after)

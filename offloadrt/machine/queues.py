@@ -318,7 +318,7 @@ class QueueSlots:
         self.mailbox.put(QueueReady(queue.number))
 
     def catch_up(self) -> None:
-        """Exchange queues for each time quantum that has ended; callers do so before they change what is in flight."""
+        """Exchange queues for each time quantum that has ended; call this before changing what is in flight."""
         if (begin := self._oversubscribed) is None:
             return
         while (end := begin + (self._quanta + 1) * self.spec.quantum) <= self.sim.now:
@@ -379,9 +379,9 @@ class QueueSlots:
 # (``AMDGPUStreamManagerTy::assignNextQueue``). A device that may have more queues than hardware queues hands on the
 # packets of those that have one (`QueueSlots`).
 class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
-    """One HSA queue. The actor that submits a packet passes it on itself; the queue's own actor waits at barriers.
+    """One HSA queue. The actor that submits a packet also dispatches it; the queue's own actor waits at barriers.
 
-    Passing on takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier.
+    Dispatching takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier.
     """
 
     def __init__(
@@ -469,7 +469,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
         return any(not done.is_set or (done.value is not None and done.value[2] > time) for done in self._flying)
 
     def map(self) -> None:
-        """Go on with the packets that are queued, because a hardware queue serves this HSA queue again."""
+        """Dispatch the queued packets again, because a hardware queue serves this HSA queue now."""
         self.mapped, self._mapped_at = True, self.sim.now
         assert self._slots is not None
         if self._mapping is not None:

@@ -126,7 +126,7 @@ class Servers(Generic[M]):
         return True
 
     def took_from_mailbox(self) -> None:
-        """Note that a server has got a message that its sender put into the mailbox itself.
+        """Note that a server has got a message that its sender put into the mailbox directly, not by ``submit``.
 
         Such senders cannot spawn servers: the last idle server that gets a message spawns the next idle one.
         """

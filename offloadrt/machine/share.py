@@ -36,7 +36,7 @@ Without this tolerance the user would set another timer, of less than the clock 
 
 
 class Ticket(msgspec.Struct, eq=False):
-    """Represents one user of a shared resource, from its arrival to its departure."""
+    """Identifies one user of a shared resource, from the time it arrives until it leaves."""
 
     group: _Class
     """The group of all users with the same cap."""
@@ -105,8 +105,8 @@ class FairShare:
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
         """Add a user that needs ``amount`` units and can use at most ``cap`` units per second; return its ticket.
 
-        A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order`` is its
-        number in the order of arrival, if it has one already.
+        A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order``: the user's
+        number in the order of arrival, if it has been here before.
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
@@ -279,7 +279,7 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user whose actor does something else first; it must call ``finish`` before all units are served."""
+        """Add a user whose actor does other work first; it must call ``finish`` before all its units are served."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
@@ -289,7 +289,7 @@ class SharedPool:
             self._wake_first()
 
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
-        """Wait until a user has got all its units; with ``came``, the user has arrived only now."""
+        """Wait until a user has got all its units. ``came``: the user arrives only now, by this call."""
         sim, share = self._sim, self.share
         try:
             while not share.is_finished(ticket, sim.now):

@@ -159,7 +159,7 @@ class DeviceOptions:
 
 
 class Placement(enum.Enum):
-    """How a device will get at a section that is not in the present table yet: by a copy, or in place."""
+    """Says how a device will access a section that is not in the present table yet: as a copy, or in place."""
 
     DEVICE_COPY = "device copy"
     """Allocate a device block, enter it in the table, and transfer the data."""
@@ -205,7 +205,7 @@ class ResultSection:
 
 @attrs.frozen(kw_only=True, eq=False)
 class MapHooks:
-    """Actions that a memory configuration adds to the steps of LLVM's mapping algorithms on one device.
+    """Functions that a memory configuration adds to steps of LLVM's mapping algorithms, for one device.
 
     A hook that is None is not called. Hooks may store what they need until the directive ends in `queue.kept`.
     """
@@ -240,7 +240,7 @@ class ArgumentPassing(Protocol):
     """Passes the arguments of kernel launches through device memory, on one device."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Copy the launch's arguments (`arguments` is their number) to the device in `queue`, then call `launch`."""
+        """Copy the launch's `arguments` arguments to the device in `queue`, then call and await `launch`."""
 
     async def release(self) -> None:
         """Free the device memory of this object, at the end of the program."""
@@ -249,9 +249,9 @@ class ArgumentPassing(Protocol):
 
 
 class MemoryConfiguration(ABC):
-    """Decides what a map means, where LLVM's `MappingInfoTy::getTargetPointer` and `getTgtPtrBegin` decide it.
+    """Decides whether a map makes a copy or not, where LLVM's `getTargetPointer` and `getTgtPtrBegin` decide it.
 
-    Its methods have no side effects and never wait. What it also does at the steps of a directive is in its `hooks`.
+    Its methods have no side effects and never wait. What it does beyond that at a directive's steps is in its `hooks`.
     """
 
     name: ClassVar[str]
@@ -263,9 +263,9 @@ class MemoryConfiguration(ABC):
         """Decide how to map a section that no table entry covers; as in LLVM, before `present` is checked."""
 
     def place_global(self) -> Placement:
-        """Decide where a global of declare target lies.
+        """Decide where a global of declare target lies: on the device, or in host memory only.
 
-        HOST_POINTER stands for host memory only, which the device reaches through a pointer.
+        In host memory (HOST_POINTER), the device reaches it through a pointer.
         """
         return Placement.DEVICE_COPY
 
@@ -381,7 +381,7 @@ class OffloadDevice:
         self.hooks = configuration.hooks(self)
 
     def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
-        """Call `listener` with all events from now on; `watch_kernel` makes an observer for each launch's kernel."""
+        """Call `listener` with each event of the device from now on; `watch_kernel` makes a watch for each launch."""
         self._listeners.append(listener)
         self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all
@@ -492,7 +492,7 @@ class OffloadDevice:
         await self.plugin.retrieve_data(queue, destination, device_address)
 
     async def settle(self, queue: DirectiveQueue) -> None:
-        """Do what the directive has left to do after its transfers, once its queue has drained.
+        """Run a directive's post-processing, such as the removal of table entries, once its queue has drained.
 
         Raises the error of a kernel in the queue, which ends the device.
         """
@@ -519,7 +519,7 @@ class OffloadDevice:
         return take(entry.lock, self.machine.host_time, "entry lock")
 
     def pass_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait until an entry's lock is free, without taking it, as the caller would release it at once."""
+        """Wait until an entry's lock is free, without taking it, as a caller does that would release it at once."""
         if entry.lock.owner is not None:
             return self._pass_locked(entry)
         self.entry_locks.passed += 1

@@ -41,7 +41,7 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """The running strand (host thread or task) makes all it has done known to strands that await the object `what`."""
+    """The running strand (host thread or task) signals `what`: strands that await it come after all it has done."""
 
     what: Hashable
 
@@ -56,9 +56,9 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand (host thread or task) comes after everything that has signalled `what`.
+    """The running strand (host thread or task) has waited for all earlier signals of the object `what`.
 
-    If a queue is given, that queue's later work comes after it, and the strand does not.
+    If a queue is given, that queue's later work comes after them instead, and the strand does not.
     """
 
     what: Hashable
@@ -81,14 +81,14 @@ class StrandBegan:
 
 @attrs.frozen
 class StrandEnded:
-    """The strand (host thread or task) that the running actor began last has ended, and signals `what`."""
+    """The strand (host thread or task) that the running actor began last has ended; it signals the object `what`."""
 
     what: Hashable
 
 
 @attrs.frozen
 class QueueMarked:
-    """All work now in a queue comes before whatever awaits `what`; earlier signals of `what` are forgotten."""
+    """All work now in a queue comes before those who await `what` later; earlier signals of `what` are forgotten."""
 
     queue: WorkQueue
     what: Hashable
@@ -121,7 +121,7 @@ class DirectiveBegan:
 
 @attrs.define
 class DirectiveLeft:
-    """A directive has ended. `error` is the exception that it raised, if any."""
+    """A directive has ended. `error` is the exception that it raised; None if it ended well."""
 
     cause: int
     device: int
@@ -131,7 +131,7 @@ class DirectiveLeft:
 
 @attrs.define
 class QueueAwaited:
-    """All work in a queue comes before what directive `cause` does from now on (0: before what the thread does)."""
+    """All work in a queue has ended before what directive number `cause` does next (0: what the thread does next)."""
 
     queue: WorkQueue
     cause: int = 0
@@ -176,7 +176,8 @@ class ArrayFreed:
 class HostUsed:
     """The running thread or task reads or writes host memory: with `exact`, every byte of the range, else some.
 
-    writes: None if it may be either. atomic: no two such uses race. later: it may happen at any time from now on.
+    writes: whether it writes; None if it may do either. atomic: atomic uses do not race with each other. later: it may
+    happen at any time from now on.
     """
 
     array: HostArray
@@ -221,7 +222,7 @@ class BlockFreed:
 
 @attrs.define
 class DataCopied:
-    """A copy to or from `device` was submitted; `host_address` is 0 where the host's side is no array."""
+    """A copy to or from `device` was submitted; `host_address` is 0 if the host's memory belongs to no array."""
 
     cause: int
     device: int
@@ -307,9 +308,9 @@ class EntryLeft:
 
 @attrs.define
 class PointerAttached:
-    """A pointer in device memory is about to be set to its pointee's address on the device.
+    """A pointer in device memory is about to be set to the device address of what it points to (its pointee).
 
-    item: what maps the pointee. begin: the pointer's host address.
+    item: the map item of the pointee. begin: the pointer's host address.
     """
 
     cause: int
@@ -340,7 +341,7 @@ class PointerDisassociated:
 
 @attrs.define
 class FreedCopied:
-    """A mapping is not copied, because the copy would access a host array that was freed."""
+    """The runtime leaves out a copy of a mapping, because it would access a host array that was freed."""
 
     cause: int
     device: int
@@ -365,9 +366,9 @@ class UpdateMissed:
 class MemoryUse:
     """The accesses of a kernel to a range of bytes in one memory (`HOST` or a device's number).
 
-    exact: it touches every byte; else some, one at least. maybe: it may read and write there; nothing else is known.
-    mapped: the kernel's own region holds the mapping. outside: the kernel reaches beyond what it can use there.
-    atomic: all that it does there are atomic operations.
+    exact: it touches every byte; otherwise at least one. maybe: it may read and write there; nothing else is known.
+    mapped: the kernel's own target region maps the memory. outside: the kernel reaches beyond what it may use there.
+    atomic: all its operations there are atomic.
     """
 
     memory: int
@@ -425,7 +426,7 @@ class ProgramObserver(Protocol):
         """Receive an event of the program or of a device."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
-        """Return the array by which the program's Python sees an array's values; it reports accesses (`HostUsed`)."""
+        """Return an array with these values that reports accesses (`HostUsed`); the program's Python gets it."""
 
     @property
     def watch_kernel(self) -> Callable[..., KernelWatch] | None:
@@ -437,7 +438,7 @@ class ProgramObserver(Protocol):
 
     @property
     def watch_calls(self) -> Callable[..., Any]:
-        """Return a function that makes an object to report a CUDA program's calls; see `ToldCalls` of the checker.
+        """Return a function that makes an object to report a CUDA program's calls (see the checker's `ToldCalls`).
 
         It is called with the program, the observer and the program's streams.
         """
@@ -447,7 +448,7 @@ class KernelWatch(Protocol):
     """Observes the memory accesses of one launch, for a listener that wants `KernelSubmitted.uses`."""
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return what the kernel's body gets for an argument instead of ``seen``, the array that it usually gets."""
+        """Return the array that the kernel's body gets for an argument; ``seen`` is what it gets without a watch."""
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
-        """Report the launch (`KernelSubmitted`); return the function to run at the kernel's end instead of ``run``."""
+        """Report the launch (`KernelSubmitted`); return the function to run at the kernel's end in place of ``run``."""

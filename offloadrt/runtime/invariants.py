@@ -14,7 +14,7 @@ from offloadrt.sim import Actor, Simulation
 
 
 def violations(device: OffloadDevice) -> list[str]:
-    """Return the violated invariants of a device on which no directive is in progress, one line each."""
+    """Return the invariants that a device violates, one line each; no directive may be in progress on the device."""
     found = [f"device {device.number}: {line}" for line in _locks(device)]
     if device.ended is None:
         lines = itertools.chain(_entries(device), _blocks(device), _in_use(device))

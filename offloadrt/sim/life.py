@@ -59,19 +59,16 @@ class Caretaker:
         await wait_task_rescheduled(abort)
 
     def took(self, actor: Actor, cancel: Callable[[], None]) -> None:
-        """Register a new daemon and the function that cancels the daemon."""
+        """Register a new daemon without a Trio task, and the function that cancels it."""
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
-        """Forget a daemon that has ended or become a Trio task.
-
-        If it was the last one after a cancellation, end `wait`.
-        """
+        """Forget a daemon that has ended or become a Trio task; after a cancellation, the last one ends `wait`."""
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 
     def send(self, _: Any) -> Any:
-        """Resume the caretaker's Trio task: the last daemon has ended."""
+        """Resume the caretaker's Trio task, because the last daemon has ended; the scheduler calls this."""
         assert self._task is not None
         self._sim.expected = self._task
         reschedule(self._task)

@@ -95,7 +95,7 @@ class ChosenOrder:
                 return actor
 
     def passes(self, actor: Actor, due: float, timer: Any) -> bool:
-        """Tell whether the running actor goes on without a switch if it waits until ``due``, under any strategy.
+        """Tell whether the running actor, if it waits until ``due``, goes on without a switch to another actor.
 
         ``timer`` is the timeout that it would set, or None for its own timer. A strategy with ``delay`` is asked here
         for the time ``due``; if it delays the actor, the result is False, and the actor waits like any other.

@@ -120,7 +120,7 @@ class ResumptionObserver(Protocol):
 
 
 def bring_forward(heap: list[Timer], item: Any, entry: Timer) -> bool:
-    """Replace the timer of ``item`` by an earlier one, ``entry``; return False if ``item`` has no timer."""
+    """Replace the timer of ``item`` in the heap by the earlier ``entry``; return False if ``item`` has no timer."""
     for position, other in enumerate(heap):  # noqa: B007  # used below the loop
         if other[2] is item:
             break
@@ -211,7 +211,7 @@ class Actor:
         return f"<actor {self.index} {self.name!r}>"
 
     def not_started(self, _: Any) -> Any:
-        """Let Trio run the first step of the new task; this actor goes on directly after that step."""
+        """Let Trio run the first step of the new actor's task; after that step, this actor is the next to go on."""
         self.sim.ready.appendleft(self)
         return return_to_trio
 
@@ -472,7 +472,7 @@ class Scheduler:
         """Set a timer that resumes ``actor`` at virtual time ``due``; return True if the actor can go on at once.
 
         It can if it is the running actor and nothing else happens before ``due``: then virtual time becomes ``due``
-        without a switch to another task. ``timer``, if given, stands in the heap instead of ``actor``.
+        without a switch to another task. ``timer``, if given, is resumed instead of ``actor`` at that time.
         """
         self.timers_set = number = self.timers_set + 1
         heap, order = self.heap, self._order
@@ -529,12 +529,12 @@ def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
 
 
 def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
-    """Make the function ``sleep`` of a simulation.
+    """Make the function ``sleep(dt)`` of a simulation, which suspends the calling actor for ``dt`` virtual seconds.
 
-    Actors call it most often, so it is a closure (its names are found faster than fields). With the engine ``turbo`` it
-    also finds the next actor itself: setting its timer and taking the least one is one operation on the heap. If its
-    own timer is the least, it does what `Simulation.set_timer` does. A version that pushed its timer and called for
-    that test took 16 to 18 % more instructions for an iteration of the models M1 and M4 (`bench/models.py`).
+    It is a closure, whose names are found faster than fields, because actors call it most often. With the engine
+    ``turbo`` it also finds the next actor itself: setting its timer and taking the least one is one operation on the
+    heap. A version that called `Simulation.set_timer` instead took 16 to 18 % more instructions for an iteration of the
+    models M1 and M4 (`bench/models.py`).
     """
     heap, ready = sim.heap, sim.ready
     popleft = ready.popleft
@@ -582,7 +582,7 @@ def _suspended(me: Actor) -> Generator[Any, Any, None]:
 
 
 class Paused:
-    """Stands for what an actor waits on while Trio handles signals and cancellations (`Scheduler.pause`)."""
+    """The object on which an actor waits while Trio handles signals and cancellations (`Scheduler.pause`)."""
 
     name = "its turn"
 

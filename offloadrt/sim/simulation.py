@@ -64,9 +64,9 @@ _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 
 class Fence:
-    """A timer that stands for Trio's own next deadline: when it is due, the trampoline returns to Trio.
+    """A timer that stands for Trio's own next deadline: when it is due, the scheduler's loop returns to Trio.
 
-    So the trampoline need not compare every step with that deadline.
+    So the loop need not compare every step with that deadline.
     """
 
     __slots__ = ("fired",)

@@ -35,7 +35,7 @@ def is_users(file: str) -> bool:
 
 
 def awaited(coroutine: Any) -> Iterator[tuple[FrameType, int]]:
-    """Yield the frames of a coroutine that waits, down to the innermost one that it awaits."""
+    """Yield (frame, line number) of a suspended coroutine and of those that it awaits, the outermost first."""
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
         if frame is not None:
@@ -58,7 +58,7 @@ def raised(trace: TracebackType | None) -> Frames:
 
 
 def site(frames: Frames) -> str:
-    """Return `FILE:LINE` of the innermost frame of the user's program; an empty text without such a frame."""
+    """Return `FILE:LINE` of the innermost of the frames that is in the user's program; an empty text if none is."""
     return _split(frames)[0]
 
 
@@ -198,8 +198,8 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
 def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "") -> BaseException:
     """Return an error that explains `error` better, or `error` itself.
 
-    SimulationError replaces an error for the reason `why`, and one that cannot be printed, which would break Trio.
-    DetachedTrioCall replaces Trio's complaint about a call out of a detached actor. TypeError
+    A SimulationError with the reason `why` replaces an error, as does one for an error that cannot be printed, which
+    would break Trio. DetachedTrioCall replaces Trio's complaint about a call out of a detached actor. TypeError
     replaces an AttributeError of an argument that the user's program has passed to this package.
     """
     try:

@@ -107,7 +107,7 @@ class TrioWatch(trio.abc.Instrument):
         self._wakes_at = -1.0
 
     def begin(self, dormant: bool) -> None:
-        """Begin to watch the run; with `dormant`, wait with that until `wake_up` is called."""
+        """Begin to watch the run; with `dormant`, watch wake-ups only after a call of `wake_up`."""
         self.dormant = True
         if not dormant:
             self.wake_up()
@@ -204,7 +204,10 @@ class TrioWatch(trio.abc.Instrument):
         return self._livelock_limit + 1000 * len(self.sim.actors)
 
     def quiescent(self) -> float:
-        """Report a deadlock or a wait on the real world if no actor is due but some remain; return Trio's sleep (s)."""
+        """Report an error if no actor is due but some remain: a deadlock, or a wait for the real world.
+
+        Returns how many real seconds Trio may sleep.
+        """
         sim = self.sim
         if sim.ending:
             return self._watchdog.force_out()

@@ -27,12 +27,12 @@ _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt
 
 
 def uncertainty() -> Any:
-    """Return the functions that choose random values in uncertain ranges. UserError where they are not installed."""
+    """Return the extension's functions that draw random values from uncertain ranges. UserError if not installed."""
     return installed(_CERTAINTY, "draws")
 
 
 def clock_of(jobs: int) -> Callable[[], float]:
-    """Return the clock, in seconds, that a budget counts: with one job CPU time, which other load does not affect."""
+    """Return the clock, in seconds, that measures a budget: CPU time for one job, which other load does not affect."""
     return time.process_time if jobs == 1 else time.monotonic
 
 

@@ -72,7 +72,7 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def beside(path: Path) -> Path:
-    """Return the path of the temporary file for `path`; `path` itself where it is no file."""
+    """Return the path of the temporary file for `path`; `path` itself where it is no file, such as /dev/stdout."""
     if (path.exists() and not path.is_file()) or path.is_symlink():
         return path
     return path.with_name(f".{path.stem}.part{path.suffix}")

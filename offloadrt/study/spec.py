@@ -237,14 +237,14 @@ class RunSpec:
         return {name: getattr(self, name) for name in POLICIES}
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields that are not at their defaults, by name; only these are in keys, tokens and JSON.
+        """Return the fields that are not at their defaults, by name; only these are in keys, replay tokens and JSON.
 
         So a new field of the class does not change keys, tokens and JSON that were written before.
         """
         return {name: value for name, default in _DEFAULTS.items() if (value := getattr(self, name)) != default}
 
     def options_of_result(self) -> dict[str, str | dict[str, str | float]]:
-        """Return the `options` of a result: the fields not at their defaults, first those with several entries."""
+        """Return the `options` of a result: the fields not at their defaults, those with several entries first."""
         values = {name: value for name, value in self.changed().items() if name in _IN_OPTIONS}
         tables = {name: value for name, value in values.items() if isinstance(value, dict)}
         return tables | {name: _told(value) for name, value in values.items() if name not in tables}

@@ -523,7 +523,7 @@ def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
 
 @attrs.define
 class Dispatcher:
-    """Submits points to an executor and yields their answers as they come.
+    """Submits points (runs of a sweep) to an executor and yields their answers as they come.
 
     When a worker process dies, the executor fails every call that it had, and the guilty run is unknown. So each of
     these runs is submitted once more, in a call of its own. A run that was in progress at two deaths is submitted while
@@ -548,7 +548,7 @@ class Dispatcher:
     """Moving mean of a run's duration in seconds of real time."""
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and the answer (JSON) of each point as it finishes.
+        """Yield (the point's number, its answer as JSON) for each point as it finishes.
 
         Raises UserError when the executor accepts no more runs, or lost runs for a reason other than a worker's death.
         """

@@ -95,7 +95,7 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note that an actor has ended: another actor may have waited for its end in Trio."""
 
     def begin(self, actor: Actor, activity: str) -> None:
-        """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical", "compute"."""
+        """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical" or "compute"."""
 
     def end(self, actor: Actor) -> None:
         """Note that the thread's innermost activity has ended."""
@@ -119,7 +119,7 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note the source line of the directive that `actor` begins, for `source_lines`."""
 
     def call_at(self) -> int:
-        """Return the number of the source line where the driver is called; NO_CAUSE where it is not recorded."""
+        """Return the number of the source line that calls the driver; NO_CAUSE where it is not recorded."""
 
 
 class Trace:
@@ -196,9 +196,9 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event that is neither counted nor hashed, with a time `in_s` virtual seconds from now.
+        """Record an event outside the count and the hash, with a time `in_s` virtual seconds from now.
 
-        of: (actor, device, cause): whose event it is, where, and for which directive. what: its other fields.
+        of: (actor, device, cause) of the event; cause is the directive's number. what: its other fields.
         """
         actor, device, cause = of
         row = kind.label, round((self._sim.now + in_s) * PS_PER_S), actor, device, NONE, cause, *what
@@ -385,7 +385,7 @@ class FaultPhase:
     def works(self, seconds: float, scale: float) -> None:
         """Note that the phase's last work begins and takes `seconds`.
 
-        `parts`, the costs of the work's parts in seconds, are multiplied by `scale` and end with the phase, in order.
+        `parts`, the costs of the work's parts in seconds, are multiplied by `scale`; the last part ends with the phase.
         """
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]

@@ -65,7 +65,7 @@ class Calls:
             tally.max_s = duration_s
 
     def cut(self) -> Calls:
-        """Return the counts so far as a separate `Calls`, and go on counting from zero."""
+        """Return the counts so far as a separate `Calls` object, and restart the count here from zero."""
         earlier = Calls()
         earlier._tallies, self._tallies = self._tallies, {}
         return earlier

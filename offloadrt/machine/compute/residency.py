@@ -626,7 +626,7 @@ class MemoryTraffic:
         return self.flows[-1]
 
     def copy_began(self) -> None:
-        """Divide the bandwidth from now on if kernels and copies together could use more than the memory has."""
+        """Note that a copy has begun; divide the bandwidth if kernels and copies could use more than the memory has."""
         if self._needed() > self.spec.bandwidth:
             self._copies_divide()
             self.tell()

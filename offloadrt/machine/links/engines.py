@@ -110,12 +110,12 @@ class CopyEngines:
         self._born = sim.now
 
     def share_link(self) -> Shared:
-        """Return this direction's path to the host, so that others besides the engines can use its bandwidth."""
+        """Return this direction's path to the host, so that transfers by others than the engines can use it, too."""
         self.share_lanes()
         return self._link
 
     def share_lanes(self) -> SharedPool:
-        """Return the bandwidth of the device's own link, without the links above it, for others to use as well."""
+        """Return the device's own link, without the links above it (switch, socket), so that others can use it, too."""
         self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
 

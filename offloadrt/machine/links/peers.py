@@ -166,7 +166,7 @@ class Peers:
 # to memory of another socket passes the link between the two as well, and so does what a thread stages for it:
 # staging memory is at the device's socket. All who use a direction of that link share its bandwidth.
 class SocketMemory:
-    """The memory at the host's sockets, which all processes share."""
+    """Says at which of the host's sockets memory lies, for all processes, and which links between sockets it needs."""
 
     def __init__(self, sim: Simulation, spec: MachineSpec) -> None:
         self._sim = sim
@@ -206,7 +206,7 @@ class SocketMemory:
             self._bound[begin] = end, socket
 
     def link(self, address: int, device: int, *, to_device: bool) -> Link | None:
-        """Return the link between sockets that a transfer passes; None for memory at the device's own socket."""
+        """Return the link between sockets that a transfer of `address` passes; None at the device's own socket."""
         if not len(self._bound) or (entry := self._bound.before(address)) is None:
             return None
         (end, socket), near = entry[1], self._node.socket_of(device)

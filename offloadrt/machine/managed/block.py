@@ -78,7 +78,7 @@ def joined(first: PageSets, more: PageSets) -> PageSets:
 
 
 def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the `pages` (bit sets by block) that are not among `others`, as (block, bit set), blocks ascending."""
+    """Return `pages` without the pages in `others` (both: bit sets by block), as (block, bit set), blocks ascending."""
     return [(index, left) for index in sorted(pages) if (left := pages[index] & ~others.get(index, 0))]
 
 
@@ -90,7 +90,8 @@ def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
 def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Return the first page of each part, then the second of each, and so on; no page twice.
 
-    A part is a list of (block, bit set of pages). `lots`: how many pages each part gives in a turn; by default one.
+    A part is a list of (block, bit set of pages). `lots`: how many pages each part contributes in a turn; by default
+    one.
 
     >>> in_turns([[(7, 0b1101)], [(7, 0b100000), (8, 1)]])
     [(7, 33), (7, 4), (8, 1), (7, 8)]
@@ -114,7 +115,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the pages that the first ``few`` fault reports name, if ``entries`` reports spread evenly over `sets`.
+    """Return the pages named by the first ``few`` of ``entries`` fault reports, if these spread evenly over `sets`.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -407,7 +408,7 @@ class ManagedBlock:
         self.elsewhere |= pages
 
     def left_elsewhere(self, remaining: int) -> None:
-        """Set which pages lie in other devices' memory to ``remaining``, because other pages have left it."""
+        """Note that pages have left other devices' memory; ``remaining`` are the block's pages that still lie there."""
         self.elsewhere = remaining & self.populated
 
     # the host
@@ -461,7 +462,7 @@ class ManagedBlock:
     # errors
 
     def broken(self) -> list[str]:
-        """Describe the rules that the block's state breaks; an empty list after any sequence of allowed changes."""
+        """Describe the rules that the block's state breaks, one text each; empty unless the emulator is wrong."""
         at_peers = list(self.at_peers.values())
         united = 0
         for there in at_peers:
@@ -542,7 +543,7 @@ class RootChunks:
 
 @attrs.define(eq=False)
 class WatchedPages:
-    """Counts the pages [low, high) that the GPU cannot translate: in all, and in each span of the table."""
+    """Counts the pages [low, high) that the GPU cannot translate: all, and those in each span (512 blocks)."""
 
     low: int
     high: int
@@ -554,7 +555,7 @@ class WatchedPages:
 
 @attrs.frozen(eq=False)
 class Picks:
-    """Some pages of a range of memory: ``pages[k]`` are those in block ``first + k``, ``count`` is their number."""
+    """Some pages of a range of memory: ``pages[k]`` is the bit set for block ``first + k``; ``count`` is the total."""
 
     first: int
     pages: list[int]

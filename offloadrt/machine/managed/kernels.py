@@ -71,9 +71,9 @@ class FaultBuffer:
                 self.mailbox.put(fault)
 
     def took(self, message: object) -> ManagedFault:
-        """Note that the handler has taken a message, free its entries in the buffer, and return the message.
+        """Note that the handler has taken a message from the mailbox; free its entries in the buffer, and return it.
 
-        TypeError if it is no ManagedFault.
+        Raises TypeError if the message is no ManagedFault.
         """
         if not isinstance(message, ManagedFault):
             raise TypeError(f"the page-fault handler does not understand {message!r}")
@@ -81,12 +81,12 @@ class FaultBuffer:
         return message
 
     def put_back(self, fault: ManagedFault) -> None:
-        """Put back a message that was taken from the buffer, as the first one."""
+        """Put a message that was taken from the buffer back as its first one."""
         self._entries += fault.entries
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return the seconds until the first entry is written, rounded up to a multiple of the period `each_s`."""
+        """Return the seconds until the GPU has written the first entry, rounded up to a multiple of `each_s`."""
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
@@ -153,7 +153,7 @@ class AccessCounters:
                 self._count(index, pages, accesses_a_page * pages.bit_count(), cause)
 
     def clear(self, index: int) -> None:
-        """Reset the counter of a region."""
+        """Reset the counter of one region of memory; index: the region's number."""
         self._regions.pop(index, None)
 
     def _count(self, index: int, pages: PageSet, accesses: float, cause: int) -> None:
@@ -212,7 +212,7 @@ class ManagedSpec:
     """Seconds that the host takes for a write of less than a line; such writes are serialized."""
 
     def attained(self, request: float, direction: str) -> float:
-        """Return the bandwidth, in bytes/s, of requests over the link of `request` bytes each.
+        """Return the bandwidth, in bytes/s, that requests of `request` bytes attain over the link (h2d or d2h).
 
         Reads are limited by their number in flight and their latency (Little's law). Writes are posted: nobody waits
         for them, but they keep their order (PCIe Base Specification, ordering rules), and the host has to merge a
@@ -311,7 +311,7 @@ class ManagedKernels:
         return max(1, min(WARP, math.ceil(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """Let a kernel that has done a step go on with its next one; return False if that step was its last."""
+        """Begin the next step of a kernel that has done a step; return False if that step was its last one."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1

@@ -92,7 +92,7 @@ _SPARSE: Final = 16
 
 
 class Translations:
-    """The pages that one device can translate, by page number (address / page size), in *spans* of 512 blocks."""
+    """The pages that one device can translate, by page number (address / page size); stored in spans of 512 blocks."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block
@@ -104,7 +104,7 @@ class Translations:
         """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return a block's span, the position of the block's first page in the span, and the span's counts."""
+        """Return where a block's states are stored: the span, the block's first position there, the span's counts."""
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)
@@ -139,7 +139,7 @@ class Translations:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Add `more` to the counts of untranslated pages in watched ranges that have this block."""
+        """Add `more` to the number of untranslated pages of each watched range that contains the block `index`."""
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -217,7 +217,7 @@ class Translations:
         return numbers
 
     def draw_unmapped(self, watch: WatchedPages, draws: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Choose up to ``draws`` different watched pages without translation, all equally likely, by block."""
+        """Choose up to ``draws`` untranslated pages of a watched range at random; return (block, bit set of pages)."""
         if not watch.missing:
             return []
         numbers: set[int] = set()
@@ -243,10 +243,10 @@ class Translations:
 
 
 class ManagedPages:
-    """The blocks of one device's managed memory, and the page table that their states are written to.
+    """The blocks of one device's managed memory, and the page table in which their states are written.
 
-    ``story`` is a function that says for errors whose memory this is, at what time and in which actor. Raises
-    ValueError unless the number of pages in a block is a power of two.
+    ``story`` is a function that returns a text for errors: whose memory this is, the time, and the running actor.
+    Raises ValueError unless the number of pages in a block is a power of two.
     """
 
     def __init__(
@@ -338,7 +338,10 @@ class ManagedPages:
             yield block, block.leave(begin, pages)
 
     def shares(self, block: ManagedBlock, pages: PageSet) -> list[tuple[int, ManagedUsage]]:
-        """Divide a block's pages among its allocations: (number of pages, usage); the first gets shared pages."""
+        """Return (number of pages, usage counts) for each allocation that has some of a block's ``pages``.
+
+        A page that several allocations share counts for the first one only.
+        """
         own, usage = block.sole
         if usage is not None and not pages & ~own:
             return [(pages.bit_count(), usage)]
@@ -447,7 +450,7 @@ class ManagedPages:
     # questions
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None, stores: bool = False) -> int:
-        """Find the first page of [low, high), or of its pages in ``among``, without translation; -1 if none is."""
+        """Return the first page of [low, high), or of those in ``among``, without translation; -1 if there is none."""
         if among is None:
             return self.table_for(stores).next_unmapped(low, high)
         for index, pages in self.unmapped(low, high, among, 1, stores):
@@ -494,7 +497,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return the pages of `sets` without translation, in order; ``stored`` are the pages that stores accessed."""
+        """Return the pages of `sets` that have no translation yet, in order. stored: those that stores accessed."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

@@ -46,7 +46,7 @@ class ByteRuns:
     """
 
     def moved(self, size: int) -> float:
-        """Add up over all runs the bytes of the pieces (pages or sectors of ``size`` bytes) that each run touches.
+        """Return the bytes of all pieces (pages or sectors of ``size`` bytes) that the runs touch, run by run.
 
         A run begins within a piece at a multiple of the common divisor of alignment and size. A run that is aligned to
         its own length lies in one piece.
@@ -56,7 +56,7 @@ class ByteRuns:
         return self.count * (size + max(run - grain, 0.0))
 
     def left_out(self, size: int, nbytes: float) -> float:
-        """Return the fraction of the pieces of ``size`` bytes in a range of ``nbytes`` that no random run touches."""
+        """Return the fraction of the pieces (of ``size`` bytes) in ``nbytes`` bytes that no random run touches."""
         if not self.count:
             return 1.0
         met = self.moved(size) / nbytes
@@ -96,7 +96,7 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """Return how many runs of bytes, with gaps between, data or a branch choose to access; 0 without gaps."""
+        """Return how many separate runs of bytes are accessed where data or a branch choose them; 0 without gaps."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
@@ -154,7 +154,7 @@ class GridStride:
 
     @property
     def lots(self) -> int:
-        """Return into how many lots a group of resident blocks is divided; each lot has one window in each round."""
+        """Return into how many parts (lots) a group of resident blocks is divided; each has one window in a round."""
         return -(-self.blocks // (self.groups * self.at_a_time))
 
     @property
@@ -286,7 +286,10 @@ _FEW = 4
 
 @attrs.define(eq=False)
 class RandomHits:
-    """The random accesses to one range: independent, and equally many in each window (the resident threads' work)."""
+    """The random accesses to one range of memory: independent of one another, and equally many in each window.
+
+    A window is the work of the threads that are resident at the same time.
+    """
 
     per_window: float
     """Number of accesses in one window."""
@@ -302,13 +305,13 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Choose the next hit on a missing page anew: pages that were present at the last choice are missing now."""
+        """Discard the choice of the next hit on a missing page, because pages have gone; it is made anew later."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
         """Return the first window from ``window`` on in which an access meets a missing page; choose it at random.
 
-        It is chosen again when pages have gone. When pages have come it stays, so that it may be slightly early.
+        The choice is made again when pages have gone. When pages have come it stays, so that it may be slightly early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -456,7 +459,7 @@ class ManagedSweep:
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Make ``window`` the current one; its first level of accesses (no data needed before) is checked next."""
+        """Make ``window`` the current one; next, its accesses that wait for no earlier load (level 0) are checked."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
@@ -469,10 +472,11 @@ class ManagedSweep:
             self.end = last
 
     def missing(self, pages: ManagedPages, level: int, rng: np.random.Generator) -> PageSets:
-        """Return the pages, each once, that the window's accesses at a level need and the GPU cannot translate.
+        """Return the pages, each once, that the window's accesses at ``level`` need and the GPU cannot translate.
 
         An access's level is the number of loads that its address waits for. A warp makes the loads of a level one after
-        another, so pages of several arrays are reported in turns. Sets ``entries`` and ``stored`` for these pages.
+        another, so pages of several arrays are reported in turns. Sets the fields ``entries`` (fault entries for these
+        pages) and ``stored`` (pages that stores access).
         """
         parts, lots = list[PageSets](), list[int]()
         self.entries, self.stored = 0, {}
@@ -529,7 +533,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``, where the next step ends: the first window from ``end`` on that lacks a page, or the limit."""
+        """Set ``until``, where the next step ends: at the first window from ``end`` on that lacks a page, or a cap."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:

@@ -57,7 +57,10 @@ class AddressTrace:
         }
 
     def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
-        """Return a launch that knows which memory sectors its accesses touch, from what its index arrays hold now."""
+        """Return a launch that knows which memory sectors its accesses touch, from what its index arrays hold now.
+
+        resident, warp: threads at once, and in a warp. sector, cache: bytes of a memory sector, and of the cache.
+        """
         values, analysis = self._values(), self.elements.analysis
         digests = [
             zlib.crc32(value.reshape(-1)[:: 1 + value.size // _LOOKED_AT].tobytes())
@@ -72,7 +75,7 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """Finds the warps of a launch's resident teams and their pages; ``groups`` of teams are resident one by one."""
+    """Finds the warps of a launch's resident teams and their pages; ``groups`` of teams run one after another."""
 
     trace: AddressTrace
     launch: Launch
@@ -272,9 +275,10 @@ class Warps:
         self._since[goes_on] += 1
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
-        """Return the pages for which requests are held back, in report order, their entries, and the pages of stores.
+        """Return (missing pages in report order, number of fault entries, those of the pages that stores access).
 
-        reports: largest number of entries of a page for which several uTLBs wait
+        These are the pages for which requests are held back. reports: largest number of entries of a page for which
+        several uTLBs wait
         """
         tlb = self._tlb[self._holders]
         order = np.argsort(tlb, kind="stable")

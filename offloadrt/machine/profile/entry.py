@@ -274,7 +274,7 @@ class ProfileEntry:
         )
 
     def check_replaces(self, base: ProfileEntry) -> None:
-        """Check that this entry is of the same kind as the base's entry that it replaces. Raises EntryError."""
+        """Raise EntryError unless this entry has the same kind as `base`, the inherited entry that it replaces."""
         if self._kind != base._kind:
             raise EntryError(f"is {self._kind}, but in the base it is {base._kind}")
         if isinstance(self.value, str):

@@ -513,7 +513,7 @@ def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Ma
 
 @attrs.frozen
 class WithoutMeasurements:
-    """The entries that a machine's profile would have if nobody had measured anything on that machine."""
+    """The entries that a machine's profile would have if nobody had measured anything on this machine."""
 
     entries: Mapping[str, ProfileEntry]
     """The entries that replace measured ones, scaled from other machines."""
@@ -522,7 +522,7 @@ class WithoutMeasurements:
 
 
 def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
-    """Find what a machine's measured entries would be otherwise: its bases' entries, or those `elsewhere`.
+    """Return what a machine's entries would be without its measurements: its bases' or other machines' entries.
 
     An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
     Values from data sheets stay. Raises ProfileError.

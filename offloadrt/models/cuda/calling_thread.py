@@ -128,7 +128,7 @@ STREAM_PER_THREAD: Final = "cudaStreamPerThread"
 
 @attrs.define(eq=False)
 class PrimaryContext:
-    """The state that CUDA's runtime library makes on a device at its first call there."""
+    """The state of CUDA's runtime library on one device, which the first call there creates."""
 
     number: int
     driver: CudaDriver
@@ -155,9 +155,10 @@ class ProgramState:
 
 @checks_arguments
 class CallingThread(ProgramThread):
-    """The part of a host thread that all groups of its calls use: the current device, and stream arguments.
+    """The part of a host thread that all its groups of calls use: the current device, and stream arguments.
 
-    context: returns the context of a device, and makes it on demand. state: what the program's threads share.
+    context: a function that returns the context of a device, and makes it if needed. state: what all threads of the
+    program share.
     """
 
     def __init__(

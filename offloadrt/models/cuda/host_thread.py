@@ -100,7 +100,7 @@ class HostThread(CallingThread):
             self._node(capture.last(chosen), prepared.uses)
 
     async def leave_team(self) -> None:
-        """Do nothing: a thread that leaves its team does not wait for its work in streams."""
+        """Do nothing: in CUDA, a thread at the end of its parallel region does not wait for its work in streams."""
 
     # memory
 
@@ -741,9 +741,10 @@ def check_host_function(call: str, function: Callable[[], object] | None, second
 
 
 def is_in_stream_order(driver: CudaDriver, end: CopyEnd, call: str) -> bool:
-    """Tell whether copies use host memory in the order of their stream, and not before the call returns.
+    """Tell whether copies access the host memory `end` in stream order, and not before the call returns.
 
-    That is so for pinned and managed memory. Raises ValueError for a strided section.
+    That is so for pinned and managed memory. call: the name of the call in errors. Raises ValueError for a strided
+    section.
     """
     begin, nbytes = _range(end, call)
     return (not isinstance(end, DeviceArray) and array_of(end).managed) or driver.pinning.covers(begin, nbytes)

@@ -202,7 +202,7 @@ class ProgramArrays:
         self.forget(array)
 
     def forget(self, array: HostArray, freed: bool = True) -> None:
-        """Unregister an array. `freed` tells whether the program frees it; otherwise it vanishes without a free."""
+        """Unregister an array. `freed`: whether the program frees it; otherwise it disappears without a free."""
         array.freed = freed
         if freed and self.tell is not None:
             self.tell(ArrayFreed(array))

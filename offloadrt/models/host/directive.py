@@ -135,10 +135,10 @@ def _type_of(argument: Any) -> str:
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     """Clean up after a directive that an exception or a cancellation has ended early, unless the device has ended.
 
-    A real directive cannot be left early, for example at a timeout. Here a new actor waits for what the directive has
-    submitted. It gives the stream back unless the queue lasts, and unmaps what is left to unmap: the directive's own
-    maps, or the rest of those that it was about to unmap. Then it runs the queue's post-processing and the hook of the
-    memory configuration. It copies nothing back. Only the end of the program waits for this actor.
+    A new actor does so: it waits for what the directive has submitted, returns the directive's stream unless the queue
+    lasts, and unmaps the directive's own maps, or the rest of those that it was about to unmap. Then it runs the
+    queue's post-processing and the hook of the memory configuration. It copies nothing back. Only the end of the
+    program waits for this actor. A real directive cannot be left early, for example at a timeout.
     """
     if device.ended is not None or device.sim.ending:
         return
@@ -186,7 +186,7 @@ class LastingQueue(WorkQueue, Protocol):
     """A queue that lives longer than the directives in it, such as an async queue of OpenACC."""
 
     async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
-        """Do `work` for a directive in the stream of this lasting queue; `queue` is the directive's own queue."""
+        """Do `work` for a directive in this queue's stream; `queue` is the directive's own queue."""
 
 
 async def in_directive(
@@ -289,8 +289,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Region(AsyncOnly, ABC, Generic[T_co]):
     """A structured region of a program: ``async with region as value``, where `begin` returns the value.
 
-    A region that is dropped on the line that made it maps nothing, a likely mistake, so it warns. One that was stored
-    in a variable may stay unused.
+    A region that is made and not used in `async with` maps nothing, which is a likely mistake, so it warns. A region
+    that was stored in a variable may stay unused.
     """
 
     directive: ClassVar[str]

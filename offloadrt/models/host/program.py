@@ -360,12 +360,12 @@ class OffloadProgram(ABC, Generic[T]):
     # the end
 
     async def finish(self) -> None:
-        """Do what a real program does between main's return and its exit; called by the actor that began it."""
+        """Do what a real program does between main's return and its exit; the actor that began it calls this."""
         await self.end_tasks()
         await self.shutdown()
 
     async def end_tasks(self) -> None:
-        """Wait for all work that threads left running, and for the clean-up of directives that were left early."""
+        """Wait for all work that threads left running, and for the clean-up of directives that ended early."""
         await self.complete_tasks()
         for device in self.devices:
             for rest in device.abandoned if device.ended is None else ():
@@ -377,7 +377,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Wait for everything that threads left running, including work that no thread has waited for."""
 
     async def shutdown(self) -> None:
-        """Return pooled device memory and the plugin's own to the driver, as the runtime does at exit.
+        """Return pooled device memory and the plugin's own memory to the driver, as the runtime does at exit.
 
         A device that a fatal error has ended keeps both. A failing free is reported and ends nothing else.
         """

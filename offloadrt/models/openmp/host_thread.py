@@ -113,7 +113,7 @@ CALL = "taskgraph"
 
 @attrs.define(eq=False)
 class TaskNotes:
-    """Collects the target tasks of a taskgraph region while a thread runs the region for the first time."""
+    """Collects the target tasks that a thread creates when it runs a taskgraph region for the first time."""
 
     tasks: list[tuple[Construct, int]] = attrs.field(factory=list)
     """The construct and the device number of each task, in order of creation."""

@@ -78,9 +78,10 @@ Mapper = Callable[[Any], Iterable[Any]]
 def expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
 ) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
-    """Return the arrays, sections and struct members that a list item stands for, each with its map type.
+    """Return (array, section or struct member; map type's bits; its name) for all that a list item stands for.
 
-    bits, kind: the map type's bits and name. Raises TypeError for another object that has no mapper.
+    bits, kind: the map type's bits and name. mapper: the clause's mapper, if it has one. declared: the mappers by
+    class. Raises TypeError for an object without a mapper.
     """
     if mapper is None and isinstance(item, (HostArray, Section, Member, StructPointee)):
         return ((item, bits, kind),)
@@ -395,7 +396,7 @@ INITIAL_DEVICE: Final = -1
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region that runs on the host. `own`: its firstprivate and private arrays, which are copied."""
+    """A target region that runs on the host. `own`: the firstprivate and private arrays, of which it gets copies."""
 
     launch: Launch
     arguments: tuple[Any, ...]

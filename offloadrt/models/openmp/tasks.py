@@ -213,7 +213,7 @@ class HiddenHelpers:
 
 
 async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
-    """Wait for tasks, some of which may have ended."""
+    """Wait until all these tasks have ended. tell: a function that reports the waits as events."""
     for task in tasks:
         await task.done.wait()
         if tell is not None:
@@ -221,7 +221,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for all tasks of a host thread; with `depends`, only for those that a task with them would follow."""
+    """Wait for all tasks of a host thread; with `depends`, only for those that a task with these would follow."""
     if depends:
         await wait_before(region, depends, tell)
         return

@@ -22,7 +22,7 @@ from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 
 class Managed(MemoryConfiguration):
-    """Maps do nothing; page faults of the device and the host migrate pages."""
+    """Keeps arrays in managed memory: maps do nothing, and page faults of the device and the host migrate pages."""
 
     name: ClassVar[str] = "managed"
     host_access: ClassVar[HostAccess] = HostAccess.MIGRATES
@@ -59,7 +59,7 @@ def prefaults(device: OffloadDevice) -> MapHooks:
 
 
 def why_nothing_migrates(machine: Machine) -> str:
-    """Explain why a machine's devices cannot have managed memory; return "" if they can."""
+    """Return the reason why a machine's devices cannot have managed memory; an empty text if they can."""
     spec = machine.spec
     if not spec.flag("gpu.unified_memory"):
         return "its GPU cannot use host memory (gpu.unified_memory is false)"

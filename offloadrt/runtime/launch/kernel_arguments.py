@@ -68,7 +68,7 @@ class Pointees:
 def section_view(array: HostArray, host_begin: int, host_end: int, view: Callable[[int], NDArray[np.uint8]]) -> Any:
     """Return the array that a kernel sees if only the host bytes [host_begin, host_end) of an array are mapped.
 
-    ``view(address)`` returns the device's bytes from the counterpart of host address `address` to the end of that part.
+    ``view(address)`` returns the device's bytes for host address `address` and all mapped bytes after it.
     """
     if array.dtype.names and array.shape == (1,) and host_end - host_begin < array.nbytes:
         return _part_of_struct(array, host_begin, host_end, view)

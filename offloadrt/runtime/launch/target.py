@@ -56,7 +56,7 @@ from offloadrt.sim import Actor
 
 @attrs.define(eq=False)
 class OffloadedRegion:
-    """A target region as a compiler leaves it, which may run any number of times.
+    """A target region as a compiler prepares it; it may run any number of times.
 
     arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows: the
     arguments through which the kernel follows addresses. blocks: its known accesses through pointers, reads first.
@@ -78,7 +78,7 @@ class OffloadedRegion:
 
     @functools.cached_property
     def data(self) -> AddressTrace | None:
-        """Return a trace of the elements that the kernel accesses by indices that data decide (`data_of`)."""
+        """Return a trace of the accesses whose indices come from array data (see `data_of`); None if there are none."""
         return data_of(self.launch, self.arguments)
 
     def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
@@ -185,7 +185,10 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 
 
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
-    """Return `touching` with a handler: a fatal fault of the kernel becomes `kernel_error` of the queue."""
+    """Return `touching` with a function for a fatal fault of the kernel; it stores the error as `queue.kernel_error`.
+
+    contents: the arrays by address, to name the array; thread: the host thread to name in the error.
+    """
 
     def fault(fault: AccessFault) -> None:
         array = contents.find(fault.address)

@@ -84,7 +84,10 @@ def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
 
 
 def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """Put a new entry into the table; the caller holds the table's lock, or no other thread can use it yet."""
+    """Put a new entry into the present table. The caller holds the table's lock, unless no other thread can use it yet.
+
+    cause: the number of the directive, for the trace.
+    """
     device.table.insert(entry)
     if device.tell is not None:
         device.tell(EntryEntered(cause, device.number, entry))
@@ -107,10 +110,10 @@ async def get_present_pointer(
     must_contain: bool = False,
     locks: bool = False,
 ) -> TargetPointer:
-    """Look up the device address of host memory [begin, begin + size) (`getTgtPtrBegin`), under one hold of the table.
+    """Look up the device address of host memory [begin, begin + size) (`getTgtPtrBegin`), under the table's lock.
 
-    must_contain: whether only an entry that holds all these bytes counts. locks: whether the entry's lock is kept for
-    the caller.
+    must_contain: whether only an entry that holds all these bytes counts. locks: whether to return with the entry's
+    lock held for the caller. cause: the number of the directive.
     """
     await device.table_lock.enter(device.costs.lookup, begin, size, False)
     try:
@@ -141,9 +144,9 @@ def count_down(entry: Entry, flags: MapFlags) -> None:
 
 
 def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
-    """Return the entries that the queue's directive has counted down, with their items; callers append to the list.
+    """Return the list of (entry, map item) that the queue's directive has counted down, for callers to append to.
 
-    `_finish_data_end` handles them when the queue has drained; a call with an empty list schedules that.
+    When the queue has drained, `_finish_data_end` handles the list; a call while the list is empty schedules that.
     """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))

@@ -142,7 +142,7 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether one decrement (after a `reset`, if `after_reset`) would make both counts zero."""
+        """Tell whether a decrement of one count would make both counts zero. after_reset: after a call of `reset`."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False

@@ -14,7 +14,7 @@ from offloadrt.runtime.plugins.plugin import DevicePlugin
 
 
 def make_plugin(driver: Driver, number: int, migrates: bool, system: bool) -> DevicePlugin:
-    """Return the plugin of a driver library.
+    """Return the runtime's plugin for device `number` of a driver library.
 
     `migrates`: whether the program's arrays are managed memory; `system`: whether kernels use malloc'ed ones in place.
     """

@@ -234,7 +234,10 @@ class AmdgpuResources:
             self._signal_lock.release()
 
     def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
-        """Return the signals and blocks of completed work to their pools, unless another thread has done so."""
+        """Return that many signals and blocks, of completed work, from a stream to their pools.
+
+        Nothing happens if another thread has returned them already.
+        """
         signals = min(signals, stream.signals)
         self._free_signals += signals
         stream.signals -= signals

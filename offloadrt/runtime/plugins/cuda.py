@@ -28,7 +28,7 @@ _THREADS: Final = 128
 
 @attrs.define(eq=False)
 class StreamPool:
-    """The idle streams of a device; the one returned last is taken first, under a mutex, also when it is created."""
+    """The idle streams of a device, under a mutex that also covers their creation; the last returned goes first."""
 
     driver: CudaDriver
     lock: Lock

@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Launch a kernel with `arguments` arguments; `run` computes its result at its end (None for phantoms)."""
+        """Launch a kernel with this number of arguments. run: computes its result at its end; None for phantoms."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""
@@ -154,9 +154,9 @@ class DevicePlugin(Protocol):
         """Make the queue's stream wait for the event; the host does not wait."""
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for everything in the queue, then give its stream back unless the queue lasts.
+        """Wait for everything in the queue, then return its stream to the pool unless the queue lasts.
 
-        There is nothing to do for a queue without one.
+        There is nothing to do for a queue without a stream.
         """
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:

@@ -113,7 +113,7 @@ class RefusedVariant:
 
 @attrs.frozen
 class Case:
-    """The variants that are compared with one baseline, the first of them. parameters: those equal in all of them."""
+    """The variants that are compared with one baseline, the first of them. parameters: what all of them share."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
@@ -123,7 +123,7 @@ class Case:
 
 @attrs.frozen
 class Comparison:
-    """The runs that `compare` made, case by case. `fixed` has the parameters that were not swept."""
+    """The runs that `compare` made, case by case. `fixed`: the parameters with the same value in all runs."""
 
     scenario: str
     machine: str
@@ -330,7 +330,7 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
 def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Value, ...]]:
     """Read the values of the axes. If no axis has several values, add the axes of the scenario's own sweep.
 
-    Raises UserError if then, too, nothing is swept; ParameterError for a bad value, and for a value given twice.
+    Raises UserError if nothing is swept even then; ParameterError for a bad value, and for a value given twice.
     """
     if all(len(values) < 2 for values in axes.values()):
         axes = {**scenario.sweep, **axes}
@@ -367,7 +367,7 @@ def refuse_failures(
 
 
 def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
-    """Return the first result whose parameters have the baseline's values, `chosen`."""
+    """Return the first result whose parameters have the baseline's values, given in `chosen`."""
     return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
 
 

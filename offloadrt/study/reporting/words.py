@@ -70,7 +70,7 @@ def percent(share: float) -> str:
 
 
 def some(texts: Sequence[str], most: int = 3) -> str:
-    """Join the first `most` texts and say how many others there are: `a, b, c and 2 more`."""
+    """Join the first `most` texts, and the number of further ones: `a, b, c and 2 more`."""
     return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
@@ -90,5 +90,5 @@ class RunsOn(Protocol):
 
 
 def where(of: RunsOn) -> str:
-    """Name the machine and the runtime: `alex-a100 with llvm22`."""
+    """Return the names of the machine and the runtime: `alex-a100 with llvm22`."""
     return f"{of.machine} with {of.runtime}" if of.runtime else of.machine

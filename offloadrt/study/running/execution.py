@@ -468,7 +468,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
-    """Make the observer that notes causes, for a Perfetto file; None without a file. UserError if not installed."""
+    """Make the observer that records who resumes whom, for a Perfetto file; None without one. Raises UserError."""
     observer: CausalObserver | None = None if perfetto is None else installed(TRACE_FILES, "perfetto").observer()
     return observer
 

@@ -359,13 +359,13 @@ class Run:
 
     # ------------------------------------------------------------------ what is measured and counted
     def measure(self) -> MeasuredPart:
-        """Open a measured window: `async with run.measure():`. Windows add up; without any, all is measured."""
+        """Open a measured window: `async with run.measure():`. Windows add up; without any, the run is measured."""
         from offloadrt.study.running.statistics import MeasuredPart
 
         return MeasuredPart(self.windows)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Name the phase that the calling thread is in: `with run.phase("halo"):`. Reports align runs by phases."""
+        """Name the program's phase for the calling thread: `with run.phase("halo"):`. Reports match runs by phases."""
         from offloadrt.trace import doing
 
         return doing(self.trace, self.sim.current, name)

@@ -101,7 +101,7 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the names of kernels whose accesses to managed memory are random, as index arrays have no values."""
+        """Return the names of kernels whose managed accesses are random, because index arrays have no values."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
@@ -133,9 +133,10 @@ class RunStatistics:
 
     @property
     def kernels(self) -> Mapping[str, float]:
-        """Return kernels' virtual seconds over all devices: `wall_s`, and `fault_service_s` and `fault_wait_s`.
+        """Return kernels' virtual seconds over all devices: `wall_s`, `fault_service_s` and `fault_wait_s`.
 
-        The last two are of an APU's page faults: a kernel there stalls at the first access to a page.
+        `wall_s` sums the times from start to end. The other two are of an APU's page faults: a kernel there stalls at
+        the first access to a page.
         """
         faults = [device.fault_statistics() for device in self._devices]
         return {
@@ -281,7 +282,7 @@ StepNumbers = Callable[[int], Iterable[int]]
 
 @attrs.frozen
 class PhaseEstimate:
-    """The estimate of one repeated phase, for the loops of all actors that ran the phase at the same time."""
+    """The estimate for the skipped instances of one repeated phase, of all actors that ran it at the same time."""
 
     begin_s: float
     end_s: float
@@ -313,8 +314,8 @@ class StepSampler(Protocol):
         """Yield the numbers of those of a loop's `count` steps that are to be run.
 
         key: loops with the same key, in threads that wait for one another in the loop, skip the same steps; without a
-        key, loops of the same count at the same position in their threads do. work: seconds of the host's own work in
-        each step, if known.
+        key, this holds for loops of the same count at the same position in their threads. work: seconds of the host's
+        own work in each step, if known.
         """
         ...
 
@@ -439,14 +440,14 @@ class Windows:
 
     @property
     def calls_outside(self) -> Calls:
-        """Return the API calls that returned outside the windows so far; none when no window was opened."""
+        """Return the counts and times of API calls outside the windows so far; empty when no window was opened."""
         if not self._explicit:
             return Calls()
         return _all_of(self._outside, self._counting) if self._open is None else _all_of(self._outside)
 
     @property
     def calls(self) -> Calls:
-        """Return all API calls so far."""
+        """Return the counts and times of all API calls of the run so far, inside and outside the measured windows."""
         return _all_of(self._outside, self._inside, self._counting)
 
 

@@ -34,10 +34,10 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class PublishedPoint:
-    """A value from a paper, drawn beside the emulated values: a claim's value, and where it lies in the figure.
+    """A value from a paper, drawn beside the emulated values at a given place of the figure.
 
-    Value, unit, source and role are those of the claim. The point is drawn only if there are runs with the parameters
-    `at` on the scenario's machine.
+    Value, unit, source and role are those of the paper's claim. The point is drawn only if there are runs with the
+    parameters `at` on the scenario's machine.
     """
 
     package: str
