@@ -259,10 +259,10 @@ class _Counts:
 
 
 class Kfd:
-    """The kernel driver of one device, as one process calls it.  Raises ProfileError when the machine is no APU.
+    """The kernel driver of one device, as one process calls it. Raises ProfileError when the machine is no APU.
 
-    ``beside``: the object through which another process calls this driver; both share the page-fault handler.
-    None of its coroutines counts as a call of the API: the library that calls them does the counting.
+    ``beside``: the object through which another process calls this driver; both share the page-fault handler. Its
+    coroutines do not count as API calls: the library that calls them counts its own calls.
     """
 
     def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:

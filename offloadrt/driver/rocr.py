@@ -276,7 +276,7 @@ class HandlerStatistics:
 
 
 class AsyncHandler:
-    """The library's thread that runs handlers: ``start`` spawns it; ``submit`` queues a handler whose signal is set.
+    """The library's thread for handlers of HSA signals: ``start`` spawns it; ``submit`` queues a handler to run.
 
     Whenever it is woken (``Runtime::AsyncEventsLoop``), it takes the list of new handlers, under the list's lock.
     """
@@ -372,7 +372,7 @@ class RocrSignals:
         self.lock = handler.lock
 
     async def create(self) -> None:
-        """Create a signal for the plugin's pool (hsa_signal_create); the signal object belongs to the plugin."""
+        """Charge the time to create a signal for the plugin's pool (hsa_signal_create); the plugin makes the object."""
         with self._calls.call("signal_create"):
             await self._work(self._costs.signal_create, "driver")
 

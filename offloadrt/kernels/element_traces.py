@@ -173,7 +173,7 @@ class ElementTrace:
 
     @property
     def with_known_indices(self) -> frozenset[str]:
-        """Return the wanted arrays whose indices are known: no data decide them, or data with values left unchanged."""
+        """Return the wanted arrays whose indices are known: from loops alone, or from arrays with unchanged values."""
         drawn = [each.array for each in self.analysis.accesses if not all(map(self._has_numbers, each.through))]
         return self.wanted.difference(drawn)
 
@@ -192,7 +192,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, for each loop within a thread that accesses wanted arrays, how many iterations are traced as one."""
+        """Return, for each loop in a thread that accesses the wanted arrays, how many iterations are traced as one."""
         strides: dict[str, int] = {}
         for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():
@@ -201,7 +201,7 @@ class ElementTrace:
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
-        """Return, for each loop within a thread, how many of its iterations are traced as one for this access."""
+        """Return, for each loop inside a thread, by symbol, how many iterations are traced as one for this access."""
         found: dict[str, int] = {}
         flat = flat_index(access, shape_of(self.counting, access))
         for depth, part in enumerate(access.path):

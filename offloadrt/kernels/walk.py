@@ -113,7 +113,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return what the result of a binary operator is, from what its operands are."""
+    """Return what is known of a binary operator's result, from what is known of its operands."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:

@@ -277,7 +277,7 @@ class Machine:
         return self.cores.compute(self.jitter(dt), category)
 
     def jitter(self, dt: float) -> float:
-        """Return a cost of host-side work (seconds), scaled by the run's slowness and varied by the profile's jitter.
+        """Return the seconds of host-side work ``dt``, scaled by the run's slowness and varied by the profile's jitter.
 
         Jitter is uniform around the unit cost, so that the mean stays the same. Real latencies have a longer tail: a
         run with jitter shows whether a result depends on exact costs, not what a distribution looks like.

@@ -545,7 +545,7 @@ class OffloadDevice:
             entry.event = await self.plugin.record_event(queue)
 
     def is_pending(self, entry: Entry) -> bool:
-        """Tell whether a transfer to an entry's block is in progress for which a queue has to wait."""
+        """Tell whether a transfer to an entry's device block is in progress, for which other queues have to wait."""
         return entry.event is not None and self.plugin.needs_wait(entry.event)
 
     @property
@@ -567,7 +567,7 @@ class OffloadDevice:
         return array.managed or self._all_managed
 
     def block_size(self, address: int) -> int | None:
-        """Return the bytes of the block that the runtime allocated at this device address; None without one."""
+        """Return the bytes of the block that the runtime allocated at this device address; None without such a one."""
         return self._blocks.get(address)
 
     @property

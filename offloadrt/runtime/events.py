@@ -139,7 +139,7 @@ class QueueAwaited:
 
 @attrs.define
 class ItemsTaken:
-    """A directive begins to work on these map items; a target region reports this once."""
+    """A directive begins to work on these map items; a target region reports its items once, not at both ends."""
 
     device: int
     call: str
@@ -242,7 +242,7 @@ class DataCopied:
 class SectionFound:
     """A section was looked up in the present table, under its lock. found: whether all of the section is mapped.
 
-    begin: a host address. array: the section's, if it is known.
+    begin: the section's host address. array: the array that it belongs to, if known.
     """
 
     cause: int

@@ -14,7 +14,7 @@ def no_work() -> Awaitable[None]:
 
 
 def take(lock: Lock, host_time: HostTime, category: str = "runtime lock") -> Awaitable[None]:
-    """Acquire `lock`, which the caller releases; charge the wait to `category`, an entry of `trace.HOST_TIME`."""
+    """Acquire `lock`, which the caller is to release; count the wait as `category`, an entry of `trace.HOST_TIME`."""
     return lock.acquire() if lock.owner is None else _wait(lock, host_time, category)
 
 

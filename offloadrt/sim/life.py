@@ -149,8 +149,8 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 class Dormant:
     """A daemon that has no Trio task until its first message comes; ``actor.send`` is one of its methods.
 
-    The function ``begin`` starts the Trio task and returns the trampoline's next step; ``ended`` removes the actor from
-    the run.
+    The function ``begin`` starts the Trio task and returns the next step for the scheduler's loop; ``ended`` removes
+    the actor from the run.
     """
 
     __slots__ = ("_actor", "_begin", "_box", "_cancelled", "_context", "_ended")

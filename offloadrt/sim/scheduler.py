@@ -84,7 +84,7 @@ def uninterrupted(function: F) -> F:
 
 
 def return_to_trio(_: Any = None) -> Any:
-    """Raise ReturnToTrio, which stops the trampoline. A step returns this function when Trio has something to run."""
+    """Raise ReturnToTrio, to leave the loop over actors' steps. A step returns this function when Trio has to run."""
     raise ReturnToTrio
 
 

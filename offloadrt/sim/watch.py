@@ -30,9 +30,10 @@ from offloadrt.sim.scheduler import SELF, Scheduler, task_in_a_step
 # ---------------------------------------------------------------------- the watchdog
 # The watchdog: ends a run from within the clock hook, where no error may be raised.
 class Watchdog:
-    """Raises errors of a run in a task of its own. `fail` and `force_out` return the clock hook's result.
+    """Raises errors of a run in a Trio task of its own, from which they cancel all actors.
 
-    An exception out of the clock hook would be an internal error of Trio, and would leave the tasks without clean-up.
+    An exception out of the hook by which Trio asks the clock would be an internal error of Trio, and would leave the
+    tasks without clean-up. `fail` and `force_out` return the hook's result: how long Trio may sleep.
     """
 
     def __init__(self, sim: Scheduler) -> None:

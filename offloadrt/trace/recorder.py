@@ -116,10 +116,10 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note that the kernel with this number, made by `launch`, has reached the compute units."""
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Note the source line of the directive that `actor` begins, for `source_lines`."""
+        """Record the source line of directive number `directive`, which `actor` begins, for `source_lines`."""
 
     def call_at(self) -> int:
-        """Return the number of the source line that calls the driver; NO_CAUSE where it is not recorded."""
+        """Return a number that stands for the program's line that calls the driver; NO_CAUSE if it is not recorded."""
 
 
 class Trace:

@@ -195,7 +195,7 @@ class Captures:
         """The capturing streams."""
 
     def begin(self, stream: Stream, mode: CaptureMode, thread: str) -> None:
-        """Begin to capture a stream."""
+        """Begin to capture a stream in this mode; `thread` is the name of the thread that begins the capture."""
         self.streams[stream] = Capture(stream, mode, thread, {stream: ()})
 
     def end(self, capture: Capture) -> None:
@@ -545,7 +545,7 @@ class Context:
         self._work = machine.work
 
     def call(self, api: str, stream: Stream | None = None, cause: int | None = None, nbytes: int = 0) -> DriverCall:
-        """Account for one call, in a stream or none: ``with context.call("cuMemAlloc") as call``.
+        """Count one call and its time, in a stream or none: ``with context.call("cuMemAlloc") as call``.
 
         ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
         requested size of an allocation of device memory.

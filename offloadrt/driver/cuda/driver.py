@@ -150,7 +150,7 @@ class CudaDriver:
         return self.context.refusal(call, code, why)
 
     def call(self, api: str, stream: Stream | None = None) -> DriverCall:
-        """Account for a call of a library above this one: ``with driver.call("cudaMemcpy")``."""
+        """Count a call of a library above this one, and its time: ``with driver.call("cudaMemcpy")``."""
         return self.context.call(api, stream)
 
     def locks(self) -> dict[str, LockStatistics]:

@@ -142,7 +142,7 @@ class ManagedMemory:
         return self._kernel_driver.manage()
 
     def start(self) -> Uvm:
-        """Begin to use managed memory, and spawn its actors on all devices; called by a running actor."""
+        """Begin to use managed memory: spawn its actors on all devices. The caller must be a running actor."""
         uvm = self.uvm or self.manage()
         self._context.process.start_managed()
         return uvm

@@ -343,7 +343,7 @@ class PageLockingSpec:
 
 
 class PageLocking:
-    """Locks the program's pages in memory for copies, as HIP does; all devices of a process share the lock's cost."""
+    """Locks the program's pages in memory for copies, as HIP does; devices of a process take turns for this work."""
 
     def __init__(self, machine: Machine) -> None:
         self.spec = machine.spec.read(PageLockingSpec)

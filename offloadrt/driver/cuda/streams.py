@@ -208,7 +208,7 @@ class Streams:
         return self.callback_thread
 
     async def record_event(self, stream: Stream) -> StreamEvent:
-        """Put a mark behind everything submitted to the stream so far, and return it (cuEventRecord)."""
+        """Put a mark behind everything submitted to the stream so far (cuEventRecord); return it."""
         with self._context.call("cuEventRecord", stream):
             await self._context.locked_work(self._costs.event_record)
             return StreamEvent(stream, stream.last)

@@ -192,7 +192,7 @@ class ReplayChannel:
 
 
 class Served(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """How long the service of one block's faults took, in seconds, and which of its pages must fault again later."""
+    """The result of serving one block's faults: the seconds it took, and which of the pages must fault again later."""
 
     seconds: float
     """Time of the driver's own work; 0 when all the pages had translations already."""

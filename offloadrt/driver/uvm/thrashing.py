@@ -186,7 +186,7 @@ class Thrashing:
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
-        """Return (block, page) of the pages whose pinning has ended since the last call; their history is dropped."""
+        """Return (block, page) for pages whose pinning ended since the last call, and drop what is known of them."""
         ended = []
         while self.pins and self.pins[0][0] <= now:
             until, index, place = self.pins.popleft()
@@ -198,7 +198,7 @@ class Thrashing:
         return ended
 
     def forget(self, index: int, pages: PageSet) -> None:
-        """Drop the history of pages of a block that the program has moved or freed."""
+        """Drop the record of past migrations of a block's pages, which the program has moved or freed."""
         block = self._blocks.get(index)
         if block is not None:
             for place in _places(pages & block.thrashing):

@@ -101,7 +101,7 @@ class UvmLocks:
             self.space.release()
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
-        """Lock a block for the caller's work; ``give`` unlocks it. Await the result at once."""
+        """Lock a block so that the caller can work on it; ``give`` unlocks it. Await the result at once."""
         if block.index in self._taken:
             return self._wait_for(block)
         self._taken[block.index] = None
@@ -227,7 +227,7 @@ class VaSpace:
         return {"h2d": peers.links[other, device], "d2h": peers.links[device, other]}
 
     def link(self, source: int, destination: int) -> Link | None:
-        """Return the link that a migration between two devices takes; None: it goes through the host."""
+        """Return the link by which pages migrate between two devices; None: they go through the host."""
         if self.machine.peers is None or not self.reaches(destination, source):
             return None
         return self.machine.peers.links[source, destination]
@@ -269,7 +269,7 @@ class VaSpace:
             block.left_elsewhere(elsewhere)
 
     def has_host_copy(self, index: int, pages: PageSet, *, valid: bool) -> None:
-        """Tell all devices whether the host has valid copies of a block's pages that lie in device memory."""
+        """Tell all devices whether the host has valid copies of these pages of block ``index``, which devices have."""
         for block in self.records(index):
             block.set_host_copy(pages, valid=valid)
 
@@ -279,7 +279,7 @@ class VaSpace:
             member.map_remote_again(member.pages.block(index))
 
     def read_mostly(self, index: int, pages: PageSet) -> None:
-        """Let later reads of these pages make read-only copies; kernels that already run store as before."""
+        """Apply the advice read-mostly to pages: later reads make read-only copies; running kernels store as before."""
         for member, block in self.everywhere(index):
             member.pages.tell_stores_apart()
             block.set_read_mostly(pages, True)
@@ -389,7 +389,7 @@ class VaBlocks:
         return self.costs.dma_map * (block.map_for_copies(pages).bit_count() / self.pages.per_block)
 
     def note_moved(self, direction: Literal["h2d", "d2h", "p2p"], block: ManagedBlock, pages: PageSet) -> int:
-        """Add the bytes of migrated pages (a bit for each page) to the counters of a direction; return the bytes."""
+        """Add the bytes of migrated pages (a bit set) to the counters of a direction; return the number of bytes."""
         size, counters, (own, usage) = self.pages.page_size, self.counters, block.sole
         nbytes = pages.bit_count() * size
         if direction == "h2d":
@@ -779,12 +779,12 @@ class VaBlocks:
         return written
 
     async def stop_queues(self, block: ManagedBlock, pages: PageSet, cause: int) -> None:
-        """Stop the device's queues if it is about to lose pages on which its kernels cannot fault."""
+        """Stop the device's queues if it is about to lose ``pages`` of a block and its kernels cannot fault on them."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)
 
     async def make_room(self, nbytes: int, cause: int) -> None:
-        """Evict blocks until the program can allocate ``nbytes`` bytes, or nothing is left to evict."""
+        """Evict blocks until ``nbytes`` bytes can be allocated, or nothing is left; cause: the directive's number."""
         memory = self.device.memory
         await self.locks.read()
         try:

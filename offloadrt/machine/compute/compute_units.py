@@ -408,7 +408,7 @@ class ComputeUnits:
             trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
 
     def account(self) -> None:
-        """Add the time since the last call to the totals of busy, halted, stalled and draining time that apply."""
+        """Add the time since the last call to each total that applies now: busy, halted, stalled or draining time."""
         now = self.sim.now
         dt = now - self._last_accounted
         self._last_accounted = now

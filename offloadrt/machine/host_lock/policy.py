@@ -53,7 +53,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
 
 class LockPolicy(Protocol):
-    """Decides which threads may enter a lock. A policy without state of its own can serve several locks.
+    """Decides which waiting threads may enter a lock. A policy without state of its own can serve several locks.
 
     A lock without holders and waiters is taken without asking the policy, as a free futex is. The policy's attributes
     are read once, when the lock is made. An answer that breaks the rules below ends the run with a RuntimeError that

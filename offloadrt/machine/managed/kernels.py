@@ -41,7 +41,7 @@ from offloadrt.trace import events
 class FaultBuffer:
     """Holds at most ``size`` entries of faults; it is the ``mailbox`` of the page-fault handler.
 
-    The GPU writes one entry after another, ``each_s`` seconds apart, from whichever SMs they come.
+    The GPU writes one entry after another, ``each_s`` seconds apart, even if they come from different SMs.
     """
 
     def __init__(self, sim: Simulation, name: str, size: int, each_s: float) -> None:

@@ -424,7 +424,10 @@ class ManagedSweep:
         order: WindowOrder | None = None,
         resident: ResidentWarps | None = None,
     ) -> ManagedSweep:
-        """Return the progress of a kernel that starts; chooses at random the pages of its accesses with gaps."""
+        """Return the progress of a kernel that starts; choose at random which pages its accesses with gaps touch.
+
+        The parameters are fields of the class.
+        """
         levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
             level: [k for k, access in enumerate(accesses) if access.level == level and access.nbytes]

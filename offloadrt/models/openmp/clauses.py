@@ -79,7 +79,7 @@ class UseDevice:
 class Depend:
     """The dependences of a task: what the task reads, writes or both.
 
-    In a variable, this is OpenMP's depend object. exclusive: mutexinoutset; together: inoutset.
+    In a variable, this is OpenMP's depend object. exclusive: the kind is mutexinoutset; together: it is inoutset.
     """
 
     reads: tuple[Any, ...]

@@ -231,5 +231,5 @@ async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: T
 
 
 async def wait_before(region: TaskRegion, depends: tuple[Depend, ...], tell: Tell | None = None) -> None:
-    """Wait for the tasks that come before work with these dependences."""
+    """Wait for the tasks that come before work with these dependences. tell: reports the waits as events."""
     await wait_for(region.predecessors(depends) if tell is None else region.ordered_before(depends), tell)

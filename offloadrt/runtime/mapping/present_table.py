@@ -233,7 +233,7 @@ class PresentTable:
         return iter(self._entries)
 
     def at(self, host_begin: int) -> Entry | None:
-        """Return the entry that begins exactly at a host address; None without one."""
+        """Return the entry that begins exactly at a host address; None if there is none."""
         position = bisect_left(self._begins, host_begin)
         if position < len(self._begins) and self._begins[position] == host_begin:
             return self._entries[position]

@@ -103,7 +103,7 @@ class TimeShare:
 
 @attrs.frozen
 class SampledPhase:
-    """A repeated phase of a long program, of which only a few instances were run."""
+    """A repeated phase of a long program, of which a few instances were run and the others were estimated."""
 
     threads: int
     """The number of threads that ran the phase at the same time."""

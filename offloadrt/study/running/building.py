@@ -53,7 +53,7 @@ def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptio
 
 @attrs.frozen
 class Built:
-    """All that `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
+    """What `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
 
     spec: MachineSpec
     nodes: Sequence[Machine]

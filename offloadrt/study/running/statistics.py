@@ -320,7 +320,7 @@ class StepSampler(Protocol):
         ...
 
     def estimates(self, begin_s: float, end_s: float) -> Sequence[PhaseEstimate]:
-        """Return the estimates of the steps left out between two virtual times in seconds, phase by phase."""
+        """Return, phase by phase, the estimates for the steps left out between two virtual times in seconds."""
         ...
 
 
@@ -435,7 +435,7 @@ class Windows:
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return the estimates of the sampled phases whose skipped instances belong to closed windows."""
+        """Return the estimates for those left-out steps of sampled phases that belong to closed windows."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property
