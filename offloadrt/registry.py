@@ -96,7 +96,7 @@ class Registry(Generic[T]):
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
 
-        Raises ValueError as `load` does, for a class that needs arguments, and for an object without all `needs`.
+        Raises ValueError for an unknown name, for a class that needs arguments, and for an object without all `needs`.
         """
         return self._made(self.load(given)) if isinstance(given, str) else self.checked(given)
 

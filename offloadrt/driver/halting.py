@@ -30,7 +30,10 @@ _HALTS: dict[str, dict[Operation, type[DrainKernels] | type[SuspendKernels]]] = 
 
 
 class Halting:
-    """Halts a device's kernels during allocations and frees, as ``policy`` says (a key of this module's table)."""
+    """Halts a device's kernels during allocations and frees, as ``policy`` says, or never (``none``).
+
+    The policies ``drain_…`` let running kernels end first; ``suspend`` and ``per_transfer`` stop them in the middle.
+    """
 
     def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
         self._sim = sim

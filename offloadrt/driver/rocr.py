@@ -211,7 +211,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel of the library (a blit), outside the stream's queue; the parameters are those of `copy`."""
+        """Copy by a kernel of the library (a blit), past the stream's queue; at the end ``done`` is set."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -693,7 +693,7 @@ class Rocr:
     def faults(self) -> dict[str, int]:
         """Count the pages of host memory that entered page tables, by the way they came in (a fault, a prefault, …).
 
-        ``study.run.Run.faults`` explains the names.
+        The keys are gpu, gpu_pages, gpu_duplicates, cpu_pages and prefault_pages (see `RunStatistics.faults`).
         """
         gpu, kfd = self.device.fault_statistics(), self.kfd.statistics()
         return {

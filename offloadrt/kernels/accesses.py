@@ -100,18 +100,18 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Tell whether some branch's probability is a guess: it tests no index range, and has no `expect`."""
+        """Tell whether some test's probability is a guess: it is of no index's range, and has no `expect`."""
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Tell whether each branch of the condition tests a range of an index, so that it can be counted exactly."""
+        """Tell whether each test in the condition is of an index's range, so that it can be counted exactly."""
         return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
 
     def ranges(self) -> Iterable[Within]:
-        """Yield the index ranges that the condition's branches test."""
+        """Yield the ranges of indices (low <= index <= high) that the tests in the condition stand for."""
         yield from self.within
         for part in self.parts:
             yield from part.ranges()

@@ -305,7 +305,7 @@ class Signature:
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
-        """Make the `Counting` of a launch from the values of the nest's scalars and the lengths of its arrays.
+        """Make a launch's `Counting` (how often code runs) from the nest's scalars and its arrays' lengths.
 
         KernelError for arguments that the nest cannot take.
         """
@@ -484,12 +484,12 @@ class KernelAnalysis:
         raise KeyError(array)
 
     def trip_count(self, *arguments: Any) -> int:
-        """Return the number of iterations of the distributed loop for these arguments. Raises KernelError like `at`."""
+        """Return the distributed loop's number of iterations for these arguments. KernelError for unusable ones."""
         self.signature.check_index_parameters(arguments)
         return round(self.counting(arguments).runs(self.distributed))
 
     def counting(self, arguments: Sequence[Any]) -> Counting:
-        """Make the `Counting` of a launch with these arguments. Raises KernelError for unusable arguments."""
+        """Make what counts how often code runs in a launch with these arguments. KernelError for unusable ones."""
         return self.signature.counting(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:

@@ -231,7 +231,7 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the fraction of the iterations of `loops` in which a condition holds, as a `Share`.
+        """Return the fraction of the iterations of `loops` in which a condition holds, as a sum over index conditions.
 
         line: the condition's source line, for messages about guesses.
         """

@@ -103,7 +103,7 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop, unless it is short (`_is_short`), of a source without a loop nest."""
+    """Raise SourceRefused for the first loop not over a shape or listed names, in a source without a loop nest."""
     for statement in source.body:
         for node in ast.walk(statement):
             match node:
@@ -284,7 +284,7 @@ class LoopNest:
         return tuple(parameter.arg for parameter in self.source.parameters)
 
     def function_of(self, call: ast.Call) -> str:
-        """Return the name of the called function: one of `MATH`, or a function that this module's docstring lists."""
+        """Return the name of the called function if a kernel's source may call it, else an empty text."""
         return called(self.source, call) or ""
 
     def constant(self, name: str) -> complex | None:

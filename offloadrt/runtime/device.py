@@ -513,13 +513,13 @@ class OffloadDevice:
         return self._work(dt, "runtime") if dt else PASSED
 
     def lock_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait for an entry's lock. The caller holds the table's lock, or no other thread can know the entry."""
+        """Lock an entry of the table. The caller holds the table's lock, or no other thread can know the entry."""
         if self.entries_uncontended:
             return PASSED
         return take(entry.lock, self.machine.host_time, "entry lock")
 
     def pass_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait until an entry's lock is free, without taking it, as a caller does that would release it at once."""
+        """Wait until an entry of the table is unlocked, as a caller does that would lock it only for a moment."""
         if entry.lock.owner is not None:
             return self._pass_locked(entry)
         self.entry_locks.passed += 1
@@ -534,7 +534,7 @@ class OffloadDevice:
             entry.lock.release()
 
     def release(self, pointer: TargetPointer) -> None:
-        """Release the lock of a pointer's entry, if the pointer holds that lock."""
+        """Release the lock of a table's entry that a look-up's result, `pointer`, holds; do nothing without it."""
         if pointer.is_locked and pointer.entry is not None:
             pointer.is_locked = False
             self.unlock_entry(pointer.entry)

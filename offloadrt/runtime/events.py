@@ -121,7 +121,7 @@ class DirectiveBegan:
 
 @attrs.define
 class DirectiveLeft:
-    """A directive has ended. `error` is the exception that it raised; None if it ended well."""
+    """Directive number `cause` has ended. `error` is the exception that it raised; None if it ended well."""
 
     cause: int
     device: int
@@ -148,7 +148,7 @@ class ItemsTaken:
 
 @attrs.define
 class Reported:
-    """The runtime wrote a line on the standard error."""
+    """The runtime wrote a line on the standard error. cause: the number of its directive."""
 
     cause: int
     device: int
@@ -210,7 +210,7 @@ class BlockAllocated:
 
 @attrs.define
 class BlockFreed:
-    """A block of device memory is about to be freed. array, host_address: as in `BlockAllocated`."""
+    """A block of device memory is about to be freed. array, host_address: the host memory that it was allocated for."""
 
     cause: int
     device: int
@@ -281,7 +281,7 @@ class ItemEnded(ItemFound):
 
 @attrs.define
 class EntryCounted:
-    """The reference counts of a mapping have changed; `entry` has the new ones."""
+    """Directive number `cause` has changed the reference counts of a mapping; `entry` has the new ones."""
 
     cause: int
     device: int
@@ -290,7 +290,7 @@ class EntryCounted:
 
 @attrs.define
 class EntryEntered:
-    """A mapping was entered in the present table."""
+    """A mapping was entered in the present table. cause: the number of the directive."""
 
     cause: int
     device: int
@@ -299,7 +299,7 @@ class EntryEntered:
 
 @attrs.define
 class EntryLeft:
-    """A mapping was removed from the present table."""
+    """A mapping was removed from the present table. cause: the number of the directive."""
 
     cause: int
     device: int
@@ -352,7 +352,7 @@ class FreedCopied:
 
 @attrs.define
 class UpdateMissed:
-    """A `target update` does nothing, because its section is not, or not completely, mapped."""
+    """A `target update` (number `cause`) does nothing, because not all of its section is mapped."""
 
     cause: int
     device: int
@@ -385,7 +385,7 @@ class MemoryUse:
 
 @attrs.define
 class KernelSubmitted:
-    """A kernel is about to be put into its directive's queue.
+    """A kernel is about to be put into the queue of its directive, whose number is `cause`.
 
     uses: found only if a listener asked for them (`OffloadDevice.listen`); None when only the kernel's run shows them
     (`KernelRan`).
@@ -399,7 +399,7 @@ class KernelSubmitted:
 
 @attrs.frozen
 class KernelRan:
-    """The body of a kernel has run; its memory accesses are listed in order."""
+    """The body of a kernel of directive number `cause` has run; its memory accesses are listed in order."""
 
     cause: int
     uses: tuple[MemoryUse, ...]
@@ -407,7 +407,7 @@ class KernelRan:
 
 @attrs.frozen
 class KernelEnded:
-    """A kernel has ended whose memory accesses were reported when it was submitted."""
+    """The kernel of directive number `cause` has ended, whose accesses were reported when it was submitted."""
 
     cause: int
 
@@ -438,7 +438,7 @@ class ProgramObserver(Protocol):
 
     @property
     def watch_calls(self) -> Callable[..., Any]:
-        """Return a function that makes an object to report a CUDA program's calls (see the checker's `ToldCalls`).
+        """Return a function that makes the object to which a CUDA program reports its calls.
 
         It is called with the program, the observer and the program's streams.
         """

@@ -250,7 +250,7 @@ class ChosenOrder:
 # before the actor goes on. So the history of a run can be followed backwards from its end. A run without an observer
 # has a plain ready queue and no extra cost.
 class LoggedQueue(deque[Any]):
-    """A ready deque that reports each resumption to an observer."""
+    """A deque of ready actors that reports to an observer each actor which another one has made ready."""
 
     __slots__ = ("_observer", "_sim")
 
@@ -265,7 +265,7 @@ class LoggedQueue(deque[Any]):
 
 
 class LoggedOrder(ChosenOrder):
-    """A `ChosenOrder` that reports each resumption to an observer."""
+    """A queue whose next actor the strategy chooses; it reports to an observer each actor made ready by another."""
 
     def __init__(self, sim: Scheduler, strategy: Strategy, observer: ResumptionObserver) -> None:
         super().__init__(sim, strategy)

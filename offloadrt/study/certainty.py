@@ -27,7 +27,7 @@ _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt
 
 
 def uncertainty() -> Any:
-    """Return the extension's functions that draw random values from uncertain ranges. UserError if not installed."""
+    """Return an extension's functions that draw random values of uncertain costs. UserError if not installed."""
     return installed(_CERTAINTY, "draws")
 
 

@@ -101,10 +101,10 @@ def sweep(
 
     Parameters of the scenario's own sweep that are not named take all their values. Finished runs are kept in
     `out/points.jsonl`: the same call, made again, runs only what is missing. `jobs` is how many runs are made at a
-    time, by default one a processor. Results have an `interval` where eight draws of all points (with random samples of
-    the uncertain costs) fit into `budget_s` seconds (60); `draws=0` makes none.
+    time, by default one a processor. Results have an `interval` where eight draws of all runs (repetitions with random
+    samples of the uncertain costs) fit into `budget_s` seconds (60); `draws=0` makes none.
 
-    Raises what `execute` raises, except for errors of single points, which are in `failures`.
+    Raises ParameterError, UserError and ScriptFailed as `execute` does; errors of single runs are in `failures`.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -142,7 +142,8 @@ def compare(
     `baseline` and `measures` are those of `reporting.compare.compare`: what to compare with, and what to compare
     besides the elapsed time. All runs are repeated with `draws` random samples of the uncertain costs (draws); by
     default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
-    `interval`. `draws=0` makes none. Raises what `reporting.compare.compare` raises.
+    `interval`. `draws=0` makes none. Raises UserError for what cannot be compared, ScriptFailed when the program
+    raises, ParameterError for a bad parameter.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -156,7 +157,7 @@ def compare(
 
 
 def found(scenario: Asked) -> Scenario:
-    """Return the scenario of that name, path or object. ScenarioNotFound, ScriptFailed; else ParameterError."""
+    """Return the scenario of that name, path or object. Raises ScenarioNotFound, ScriptFailed, ParameterError."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str | Path):

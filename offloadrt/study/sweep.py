@@ -94,7 +94,7 @@ class Keys:
     _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
 
     def of(self, point: Point) -> str:
-        """Return the key of a point (`Point.key`). Raises what that does."""
+        """Return the key of a run of a sweep (`Point.key`). Raises ScenarioNotFound, ScriptFailed, UserError."""
         options = point.options
         asked = point.scenario, options.machine, options.runtime
         digests = self._known.get(asked)
@@ -113,7 +113,7 @@ class Keys:
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
     """Make a point for each combination of values of `axes`, with all parameters bound; the last axis varies fastest.
 
-    An axis is a parameter of the scenario, or one of `AXES` that is no parameter. Raises ParameterError, before
+    An axis is a parameter of the scenario, or an option in `AXES`, such as `machine`. Raises ParameterError, before
     anything runs, for a value that its parameter does not accept, and for an axis that `options` sets for all points.
     """
     for name in AXES:
@@ -321,7 +321,7 @@ def _terminated_in_order() -> Iterator[None]:
 
 @attrs.frozen
 class Failure:
-    """A point of a sweep that could not be run, with the reason."""
+    """A run of a sweep that could not be made, with the reason."""
 
     point: Point
     message: str
@@ -367,11 +367,11 @@ class SweepOutcome:
         return figures.canvas_of(attrs.evolve(chosen, **changes), self.finished)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the finished runs as a polars data frame, one row each. Raises as `to_polars` of `offloadrt`."""
+        """Return the finished runs as a polars data frame, one row each. UserError when polars is not installed."""
         return to_polars(self.finished)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the finished runs as a pandas data frame, one row each. Raises as `to_pandas` of `offloadrt`."""
+        """Return the finished runs as a pandas data frame, one row each. UserError when pandas is not installed."""
         return to_pandas(self.finished)
 
     def _repr_html_(self) -> str | None:
@@ -379,7 +379,7 @@ class SweepOutcome:
 
 
 def finished_points(file: Path) -> dict[str, Result]:
-    """Read the results that a file of points holds, by key; a last line that was cut short is ignored."""
+    """Read the results in a sweep's file points.jsonl, by the runs' keys; a last line that was cut short is ignored."""
     finished = {}
     if file.is_file():
         for line in file.read_bytes().splitlines():
@@ -392,7 +392,7 @@ def finished_points(file: Path) -> dict[str, Result]:
 
 
 def check_other(file: Path, scenario: str) -> None:
-    """Check that a file of points is of this scenario. Raises UserError: two sweeps would overwrite their tables."""
+    """Check that a sweep's file is of this scenario. Raises UserError: two sweeps would overwrite their tables."""
     if file.is_file():
         with file.open("rb") as lines:
             try:

@@ -366,7 +366,7 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
 
 @attrs.define(eq=False)
 class FaultPhase:
-    """A phase in which the running actor serves faults; it lasts until `end`."""
+    """A phase of serving page faults, such as a fetch or a copy, by the running actor; it lasts until `end`."""
 
     _trace: Trace
     _sim: Simulation
@@ -397,14 +397,14 @@ class FaultPhase:
         self._note(FaultPhaseBegin, self._phase, self._block, self._pages, self._entries)
 
     def end(self) -> None:
-        """Note that the phase is over."""
+        """Record that the phase of serving page faults is over."""
         self._note(FaultPhaseEnd, self._phase)
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
     """Return the function that begins a phase of serving faults; None where the trace keeps no events.
 
-    Its arguments are phase, cause (the directive's number), block, pages and entries.
+    Its arguments are the phase's name, cause (the directive's number), block, pages and fault entries (numbers).
     """
     return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 

@@ -37,7 +37,7 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer and return its completion; the parameters are fields of its `CopyPacket`."""
+        """Submit a transfer; return its completion. memory: its other end; move: moves the bytes at its end."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
@@ -429,7 +429,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> Awaitable[Signal]:
-        """Submit one transfer and return its completion; the parameters are fields of its `CopyPacket`."""
+        """Submit one transfer; return its completion. memory: its other end; move: moves the bytes at its end."""
         return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
@@ -442,7 +442,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> CopyPacket:
-        """Return the packet of one transfer; the parameters are its fields."""
+        """Return one transfer's packet. memory: its other end, such as ``pinned``; move: moves the bytes at its end."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
         return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done, over)

@@ -106,7 +106,7 @@ class Kernels:
         """Return the packet of a kernel launch without submitting it; the caller puts it into a stream or a graph.
 
         ``api`` names the call in errors, ``cause`` is the number of the directive that launches, and ``touching`` has
-        the kernel's accesses to managed memory. Raises what `launch` raises.
+        the kernel's accesses to managed memory. Raises DriverError as `launch` does.
         """
         try:
             self._device.compute.spec.limits.resident_teams(launch)
@@ -124,7 +124,7 @@ class Kernels:
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return the packet of a kernel that fills memory, without submitting it; raises what `memset` raises."""
+        """Return the packet of a kernel that fills memory, unsubmitted. DriverError for a range in no block."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -268,7 +268,7 @@ class Graphs:
         device_args: DeviceArguments,
         touching: Touching = NOTHING,
     ) -> int:
-        """Add a kernel launch (cuGraphAddKernelNode); return the node's index. Raises what `Kernels.launch` does."""
+        """Add a kernel launch (cuGraphAddKernelNode) after nodes ``after``; return its index. Raises DriverError."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
@@ -276,7 +276,7 @@ class Graphs:
         return await self._add("cuGraphAddKernelNode", graph, after, work)
 
     async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
-        """Add a memset (cuGraphAddMemsetNode); return the node's index. Raises what `Kernels.memset` does."""
+        """Add a memset (cuGraphAddMemsetNode) after the nodes ``after``; return its index. Raises DriverError."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)

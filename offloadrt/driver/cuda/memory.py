@@ -167,7 +167,7 @@ class ManagedMemory:
             return address
 
     async def free(self, address: int) -> None:
-        """Free managed memory (cuMemFree), as `BlockMemory.free` does."""
+        """Free managed memory (cuMemFree). Raises DriverError for an address at which no memory begins."""
         await self._memory.free(address)
 
     async def prefetch(

@@ -246,7 +246,7 @@ class FreeClock:
         return {**self.before(stream), **own}
 
     def follow(self, stream: Stream, mark: Mapping[int, int]) -> None:
-        """Note that a stream waits for a mark (such as an event), and so for all frees before it. mark: see `at`."""
+        """Note that a stream waits for a mark (such as an event), and so for the frees that `at` counted there."""
         before = self._before.setdefault(stream.index, {})
         for index, frees in mark.items():
             before[index] = max(before.get(index, 0), frees)

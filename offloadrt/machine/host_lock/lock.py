@@ -69,8 +69,9 @@ class HostLock:
     def enter(self, dt: float, begin: int = 0, nbytes: int = 0, changes: bool = True) -> Awaitable[None]:
         """Wait for the lock, then work under it for ``dt`` virtual seconds; the caller holds it until `release`.
 
-        The other parameters describe the work to the policy: see `LockRequest`. Await the result at once. When it
-        raises, as on a cancellation, the caller does not hold the lock. Raises RuntimeError if the caller holds it.
+        For the policy: the thread looks up ``nbytes`` bytes from host address ``begin`` on in the table behind the
+        lock; ``changes``: whether it may change that table. Await the result at once. When it raises, as on a
+        cancellation, the caller does not hold the lock. Raises RuntimeError if the caller holds it.
         """
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:

@@ -147,8 +147,8 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
-        The parameters are fields of `CopyPacket`. The caller holds an idle engine itself for that time, which saves an
-        actor. If no engine is idle, the transfer queues up with the others.
+        number, cause: the copy's and its directive's. memory: the other end (``pinned``). The caller holds an idle
+        engine itself for that time, which saves an actor. If no engine is idle, the transfer queues up with the others.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -170,7 +170,8 @@ class CopyEngines:
     ) -> Signal:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
-        ``done``: a signal to use, for which an actor may wait already. The other parameters are fields of `CopyPacket`.
+        ``done``: a signal to use, for which an actor may wait already. ``over``: the link to use instead of the
+        direction's. memory: the other end, such as ``pinned``.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

@@ -326,7 +326,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Handle a message: from the page-fault handler, a remote port, or an actor that removes translations."""
+        """Act on a message: retry served faults, end a step over the link, or end steps before removed pages."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

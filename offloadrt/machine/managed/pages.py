@@ -104,7 +104,10 @@ class Translations:
         """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return where a block's states are stored: the span, the block's first position there, the span's counts."""
+        """Return a block's place: the states of its span (512 blocks), its first page there, and the span's counts.
+
+        The counts are the numbers of the span's pages in each state; none if the span has changed since they were made.
+        """
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
             self._table[span] = bytearray(self._span)

@@ -82,8 +82,8 @@ class HostThread(CallingThread):
         A loop nest's iterations follow from its source; the threads share them as in a grid-stride loop. grid, block:
         with two dimensions (x, y), the threads of a row have consecutive iterations. library: the kernel stands for
         library code, which prefetches to shared memory, so that its source does not tell how many loads are in flight.
-        by_value: bytes of structs that are passed by value in addition. Raises
-        DriverError for memory that the kernel cannot reach or that is freed, and for a stream of another device.
+        by_value: bytes of structs that are passed by value in addition. Raises DriverError for memory that the kernel
+        cannot reach or that is freed, and for a stream of another device.
         """
         context = await self._context()
         prepared = self._prepared("cuLaunchKernel", context, kernel, arguments, grid, block, iterations, library)
@@ -239,7 +239,7 @@ class HostThread(CallingThread):
         """Copy as many bytes as the source has in the order of a stream (cudaMemcpyAsync, cudaMemcpyPeerAsync).
 
         With pinned memory the call returns at once; pageable memory is staged or has arrived when it returns. Raises
-        what `memcpy` does.
+        DriverError and FreedHostMemory as `memcpy` does.
         """
         context = await self._context()
         chosen = await self._stream(context, stream, "cudaMemcpyAsync")
@@ -552,7 +552,7 @@ class HostThread(CallingThread):
     async def graph_add_memset_node(
         self, graph: BuiltGraph, destination: DeviceArray, value: int, *, after: Sequence[int] = ()
     ) -> int:
-        """Add a memset of device memory to a graph (cudaGraphAddMemsetNode), and return its node."""
+        """Add a memset of device memory (cudaGraphAddMemsetNode) behind nodes `after`; return the node's number."""
         context = await self._context_on(graph.device)
         driver, call = context.driver, "cuGraphAddMemsetNode"
         self._state.allocations.check_use(driver, driver.call(call), "its destination", destination)
@@ -568,7 +568,7 @@ class HostThread(CallingThread):
         *,
         after: Sequence[int] = (),
     ) -> int:
-        """Add a copy of as many bytes as the source has to a graph (cudaGraphAddMemcpyNode), and return its node.
+        """Add a copy of all of the source (cudaGraphAddMemcpyNode) behind the nodes `after`; return its number.
 
         Raises DriverError for memory that is freed, pageable or another device's, and for a destination too small.
         """
@@ -591,7 +591,7 @@ class HostThread(CallingThread):
         seconds: float = 0.0,
         after: Sequence[int] = (),
     ) -> int:
-        """Add a host function to a graph (cudaGraphAddHostNode), and return its node; see `launch_host_func`."""
+        """Add a function taking `seconds` (cudaGraphAddHostNode) behind the nodes `after`; return its number."""
         driver = (await self._context_on(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
         place = await driver.graphs.add_host_node(graph, after, function, seconds)

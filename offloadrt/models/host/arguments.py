@@ -41,7 +41,7 @@ def checks_arguments(cls: type[T]) -> type[T]:
 
 
 def checked(method: Callable[..., Any], name: str = "") -> Callable[..., Any]:
-    """Let a function check its arguments, as `checks_arguments` says. name: what messages call the function."""
+    """Let a function raise TypeError for arguments unlike its annotations. name: what messages call the function."""
     positional = method.__code__.co_varnames[: method.__code__.co_argcount]
     # The annotations are evaluated at the first call: then all modules are there.
     annotations = functools.cache(lambda: typing.get_type_hints(method))

@@ -184,7 +184,7 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Bin:
-        """Remove a heap array's block from `heap_blocks`, and return its bin, to which the caller adds the address.
+        """Remove a heap array's block from those in use; return its bin, to which the caller adds the address.
 
         Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
         """

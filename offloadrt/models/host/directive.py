@@ -279,7 +279,7 @@ def ending(items: Sequence[MapItem], call: str) -> Work:
 
 
 def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
-    """Return the function by which a directive updates these items; see `target_data_update` for `specification`."""
+    """Return the function by which a directive updates items; `specification`: by OpenMP's strides, not LLVM's."""
     return lambda where, queue: target_data_update(where, items, queue, call, specification)
 
 

@@ -360,7 +360,7 @@ class OffloadProgram(ABC, Generic[T]):
     # the end
 
     async def finish(self) -> None:
-        """Do what a real program does between main's return and its exit; the actor that began it calls this."""
+        """Complete work that threads left running and return pooled memory, as the first actor does at exit."""
         await self.end_tasks()
         await self.shutdown()
 

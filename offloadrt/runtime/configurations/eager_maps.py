@@ -16,7 +16,7 @@ from offloadrt.runtime.device import MapHooks, OffloadDevice
 
 
 class EagerMaps(ImplicitZeroCopy):
-    """Works as `implicit_zero_copy` does, and also prefaults (enters into the GPU's page table) what is mapped."""
+    """Lets kernels use host memory in place, and prefaults (enters into the GPU's page table) what is mapped."""
 
     name: ClassVar[str] = "eager_maps"
 

@@ -41,7 +41,7 @@ class Managed(MemoryConfiguration):
 
 
 class ManagedPrefetch(Managed):
-    """Works as `managed`, and each map of host memory is a cuMemPrefetchAsync to the device that the thread awaits."""
+    """Keeps arrays in managed memory; each map prefetches to the device (cuMemPrefetchAsync), and the thread waits."""
 
     name: ClassVar[str] = "managed+prefetch"
 

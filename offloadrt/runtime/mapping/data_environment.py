@@ -134,7 +134,7 @@ async def get_present_pointer(
 
 
 def count_down(entry: Entry, flags: MapFlags) -> None:
-    """Decrement the entry's count for the end of a map with these flags; the caller holds the table's lock."""
+    """Decrement a table entry's reference count at the end of a map; the caller holds the table's lock."""
     hold = flags.hold
     if flags.delete:
         entry.reset(hold)
@@ -146,7 +146,7 @@ def count_down(entry: Entry, flags: MapFlags) -> None:
 def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
     """Return the list of (entry, map item) that the queue's directive has counted down, for callers to append to.
 
-    When the queue has drained, `_finish_data_end` handles the list; a call while the list is empty schedules that.
+    When the queue has drained, unused entries of the list are removed; a call while the list is empty schedules that.
     """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))

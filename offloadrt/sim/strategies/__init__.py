@@ -34,7 +34,7 @@ class Strategy(Protocol):
     def name(self) -> str: ...
 
     def choose(self, ready: Sequence[Actor]) -> int:
-        """Return the index of the actor to go on next; ``ready`` has at least two, in order of scheduling.
+        """Return the index of the actor to go on next among the two or more in ``ready``, the longest ready first.
 
         `Fifo` would choose index 0. Any other kind of result, and any error raised here, ends the run as a `BadChoice`.
         """

@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Fifo:
-    """Resumes actors in the order of scheduling. The scheduler knows this strategy and never asks it."""
+    """Resumes actors in the order in which they became ready. The scheduler knows this strategy and never asks it."""
 
     name: str = "fifo"
 

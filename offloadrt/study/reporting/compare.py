@@ -123,7 +123,7 @@ class Case:
 
 @attrs.frozen
 class Comparison:
-    """The runs that `compare` made, case by case. `fixed`: the parameters with the same value in all runs."""
+    """The runs that `compare` made, in cases: each has one baseline and the variants compared with it."""
 
     scenario: str
     machine: str
@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def results(self) -> list[Result]:
-        """Return the result of every run, case by case, with the baseline of a case first."""
+        """Return the result of every run: for each baseline (a case), the baseline first, then its variants."""
         return [variant.result for case in self.cases for variant in case.variants]
 
     @property
@@ -315,8 +315,8 @@ def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]
     """Draw the ratios of one measure over the swept parameters, as picture files; return their paths.
 
     The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Nothing is drawn
-    if no parameter can be x, or if no drawing code is installed. The figure of an earlier comparison is deleted in any
-    case. Raises UserError when matplotlib is not installed.
+    if no parameter can be x, or if the extension that draws is not installed. The figure of an earlier comparison is
+    deleted in any case. Raises UserError if only matplotlib is missing.
     """
     figures = drawing(needed=False)
     if figures is None:
@@ -372,7 +372,7 @@ def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
 
 
 def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the baseline's values of the parameters that vary within a case. given: those that the user chose."""
+    """Return the baseline's values by parameter. read: all values of each parameter; given: those the user chose."""
     swept = swept_in(read)
     if not given:
         drawn = {} if scenario.figure is None else scenario.figure.baseline

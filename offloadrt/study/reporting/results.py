@@ -35,7 +35,7 @@ _DRAWINGS: Final = Registry[Any]("part that draws", "offloadrt.drawings")
 
 
 def drawing(*, needed: bool = True) -> Any:
-    """Return the extension's functions that draw results; without it, raise UserError if `needed`, else return None."""
+    """Return an extension's functions that draw results; without it, raise UserError if `needed`, else return None."""
     try:
         return installed(_DRAWINGS, "figures")
     except UserError:
@@ -45,7 +45,7 @@ def drawing(*, needed: bool = True) -> Any:
 
 
 def html_of(shown: object) -> str | None:
-    """Return the HTML that shows a result, a comparison or a sweep in a notebook; None without drawing code."""
+    """Return the HTML that shows a result, comparison or sweep in a notebook; None if no extension can draw."""
     figures = drawing(needed=False)
     return None if figures is None else figures.html_of(shown)
 
@@ -103,7 +103,7 @@ class TimeShare:
 
 @attrs.frozen
 class SampledPhase:
-    """A repeated phase of a long program, of which a few instances were run and the others were estimated."""
+    """A repeated phase of a long program, of which a few repetitions (instances) were run and the rest estimated."""
 
     threads: int
     """The number of threads that ran the phase at the same time."""

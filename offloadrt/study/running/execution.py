@@ -294,7 +294,7 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
-    `measure` is that of `Run.finish`. Raises UserError and ScriptFailed as `execute` does.
+    measure: measure all of a run without windows. Raises UserError; ScriptFailed for what the function raises.
     """
 
     async def main() -> Any:

@@ -365,7 +365,7 @@ class Run:
         return MeasuredPart(self.windows)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Name the program's phase for the calling thread: `with run.phase("halo"):`. Reports match runs by phases."""
+        """Name what the calling thread does: `with run.phase("halo"):`; reports compare runs by these phases."""
         from offloadrt.trace import doing
 
         return doing(self.trace, self.sim.current, name)

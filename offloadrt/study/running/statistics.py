@@ -282,7 +282,7 @@ StepNumbers = Callable[[int], Iterable[int]]
 
 @attrs.frozen
 class PhaseEstimate:
-    """The estimate for the skipped instances of one repeated phase, of all actors that ran it at the same time."""
+    """The estimate for the skipped repetitions (instances) of a phase, of all actors that ran it at one time."""
 
     begin_s: float
     end_s: float
@@ -300,7 +300,7 @@ class PhaseEstimate:
 
     @property
     def weight(self) -> float:
-        """Return the factor by which figures between begin and end are multiplied to include skipped instances."""
+        """Return the factor that extends figures between begin and end to the skipped repetitions of the phase."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
@@ -344,7 +344,7 @@ class Windows:
 
     A window is a part of virtual time (`Run.measure`). `ledger` returns the run's counts so far; `calls` is the object
     in which the machine counts API calls. All figures include an estimate of the steps that sampled phases leave out
-    (`phases`); `spans` do not.
+    (`phases`); `spans`, the begin and end of each window, do not.
     """
 
     def __init__(

@@ -289,12 +289,12 @@ def reader_of(reference: str) -> ProgramFiles | None:
 
 
 def hint_of(path: Path) -> str:
-    """Explain how to run a program that is no script; return an empty text if no reader can explain it."""
+    """Explain how to run a program file that is no Python script, or return an empty text if no reader can."""
     return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 
 def is_source(path: Path) -> bool:
-    """Tell whether a file is the source of a program that is no script."""
+    """Tell by its suffix whether a file is source code, not Python, that an installed reader has a hint for."""
     if path.suffix in ("", ".py"):
         return False
     return any(path.suffix.lower() in reader.sources for reader in PROGRAM_FILES.installed())

@@ -63,12 +63,12 @@ def files(subfolder: str = "") -> list[Path]:
 
 
 def digest_of(path: Path) -> str:
-    """Return 16 hex digits of a file's SHA-256, by which the index recognizes that the file has not changed."""
+    """Return 16 hex digits of a file's SHA-256; the index of scenarios has them, to tell whether a file changed."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def indexed() -> dict[Path, list[ListedScenario]]:
-    """Return the scenarios of the files that have not changed since the index was written."""
+    """Return the scenarios of those files of the package that are as they were when its index was written."""
     return _indexed(folder())
 
 
@@ -86,7 +86,7 @@ def _indexed(folder: Path) -> dict[Path, list[ListedScenario]]:
 
 
 def from_index() -> list[ListedScenario] | None:
-    """Return the listing of all scenarios, group by group; None if the index does not cover all of them."""
+    """Return all scenarios by group, from the package's index of them; None if it lacks or no longer fits a file."""
     known = indexed()
     if SCENARIOS.points() or any(path not in known for path in files()):
         return None
@@ -101,7 +101,7 @@ def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
 
 
 def file_of(name: str) -> Path | None:
-    """Return the file that has the scenario of this name: a file with the same name, or as the index says."""
+    """Return the package's file with the scenario of this name: the file so named, or the one in its index."""
     if (same_name := folder() / f"{name}.py").is_file():
         return same_name
     for path, scenarios in indexed().items():

@@ -120,7 +120,7 @@ def listed_in(path: Path) -> list[ListedScenario]:
 def listed() -> list[ListedScenario]:
     """Return the listing of all scenarios, in groups: those of offloadrt first, then other packages'.
 
-    Only entry points and files that the index does not cover are loaded. Raises ScriptFailed, UserError.
+    Only entry points and files that the index of scenarios lacks are loaded. Raises ScriptFailed, UserError.
     """
     known = indexed()
     entries = [entry for path in files() for entry in (known[path] if path in known else listed_in(path))]
@@ -216,7 +216,7 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def is_only_here(scenario: Scenario) -> bool:
-    """Tell whether no other process can import a scenario: it is in a cell, a local function, or `main_asks()`."""
+    """Tell whether no other process can import a scenario: one in a cell, a local one, or of an unguarded script."""
     if reader_of(str(scenario.path)) is not None:
         return False
     function, has_file = scenario.function, scenario.path is not None and scenario.path.is_file()
