@@ -393,8 +393,8 @@ class MeasuredKind:
 
 MEASURED_KINDS: Final = (
     MeasuredKind("programs with managed memory", "T4, Titan V, RTX 5070 Ti and 5090", 53, 1.8, 2.4),
-    MeasuredKind("OpenMP programs", "H200", 60, 1.7, 2.0),
-    MeasuredKind("CUDA programs with several threads", "H200", 69, 2.9, 3.7),
+    MeasuredKind("OpenMP programs", "H200", 60, 1.7, 1.9),
+    MeasuredKind("CUDA programs with several threads", "H200", 69, 2.9, 3.9),
 )
 """From `bench/validation/independent.txt` (single_thread_workload) and `bench/hardware/h200/predicted.txt`."""
 
