@@ -412,11 +412,12 @@ def measured_kind(result: Result) -> MeasuredKind | None:
 
 
 def predicted(result: Result, interval: Interval | None) -> PredictionInterval | None:
-    """Return where a real machine's own time should lie, in four cases of five.
+    """Return where the time that a real machine takes should lie, in four cases of five.
 
-    interval: that of a time of `result`, in seconds, over the draws (random samples of the uncertain costs). Draws show
-    only the effect of costs: missing or wrong mechanisms are in none of them. So the interval is widened by how far
-    predictions of similar programs were off. Returns None without an interval, or if no such program was measured.
+    interval: where one of the times in `result` lies, in seconds, over random samples of the uncertain costs. Such
+    samples show only the effect of costs: none of them tells of missing or wrong mechanisms. So the interval is widened
+    by how far predictions of similar programs were off. Returns None without an interval, or if no such program was
+    measured.
     """
     kind = measured_kind(result)
     return None if kind is None or interval is None else kind.widened(interval)

@@ -93,7 +93,10 @@ class Directive:
         self, now: float, memory: int, begin: int, end: int, writes: bool, exact: bool, did: str, name: str,
         role: Role = "", block: WatchedBlock | None = None, atomic: bool = False, maps: int | None = None,
     ) -> Access:  # fmt: skip
-        """Make an access by the directive or by its kernel; the parameters are the fields of `Access`."""
+        """Make an `Access` of this directive, or of its kernel, to the bytes [begin, end) of a memory.
+
+        did: what it does, beginning with a verb, for reports. The other parameters are fields of `Access`.
+        """
         strand, clock = self.strand, self.clock
         epoch = strand.epoch if clock is None else clock[strand.chain]
         return Access(

@@ -179,7 +179,7 @@ class Checker:
         return watched(values, note)
 
     def handle(self, event: object) -> None:
-        """Handle one event of the program; events of other types are ignored."""
+        """Tell one event of the program to the parts that look for mistakes and waste; ignore events of other types."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)

@@ -56,7 +56,11 @@ class Costs(Trace):
             self.by(self._sim.current.index, kind, device, queue, cause, *payload)
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
-        """Note an event in the name of another actor."""
+        """Note the time of a begin or end that concerns a copy, allocation, free or driver call; ignore other events.
+
+        actor: the number of the actor that does it. cause: the number of its directive. payload: the event's own
+        fields.
+        """
         if kind is CallBegin:
             self._calls.setdefault(actor, []).append(self._now())
         elif kind is CallEnd:
@@ -80,7 +84,7 @@ class Costs(Trace):
         return round(self._sim.now * PS_PER_S)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Ignore an event that is not counted."""
+        """Do nothing: copies, allocations, frees and calls, whose times are collected here, come by another method."""
 
     def close(self) -> None:
         """Sort the copies by their numbers; the run calls this at its end."""

@@ -198,7 +198,7 @@ class CausalLog:
 
     @property
     def rows(self) -> list[Resumption]:
-        """Return every resumption, in order."""
+        """Return a record of each time that one actor let another one, which waited, go on; in order."""
         fields = iter(self._rows)
         return [
             Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)

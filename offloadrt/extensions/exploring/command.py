@@ -297,8 +297,9 @@ class OutcomeRecord:
 class FailureRecord:
     """A failing run, after it was made as small as possible.
 
-    `expected` is the outcome in the order of scheduling, without a fault; `detail` is the error's own traceback, or
-    what the checkers report; `token` is the text from which `replay` repeats the run.
+    `expected` is the outcome of the run with which others are compared: no fault is injected in it, and actors that are
+    ready at the same time run in the order in which they became ready. `detail` is the error's own traceback, or what
+    the checkers report; `token` is the text from which `replay` repeats the run.
     """
 
     program: str

@@ -138,7 +138,7 @@ class Scope:
         return 0
 
     def define(self, tree: FunctionTree) -> None:
-        """Record that a name stands for the function that is defined at this point."""
+        """Record that the name of a function defined at this point stands for that function."""
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Record that a name, or each of several names, stands for a value."""

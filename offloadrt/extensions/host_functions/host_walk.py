@@ -56,26 +56,26 @@ class HostWalk(ABC, Generic[Op, S]):
 
     @abstractmethod
     def call(self, node: ast.Call) -> None:
-        """Handle a call whose arguments have not been walked through yet."""
+        """Add to the graph what a call does, and walk through its arguments; each subclass says how."""
 
     def access(self, node: ast.expr) -> None:
-        """Handle a read or write of an element or attribute."""
+        """Add to the graph what a read or write of an element or attribute does: nothing, unless a subclass says so."""
 
     def name_stored(self, node: ast.Name) -> None:
-        """Handle an assignment to a name."""
+        """Add to the graph what an assignment to a name does: nothing, unless a subclass says so."""
 
     def refer(self, node: ast.expr) -> None:
-        """Handle a name or a ``lambda`` that is not called here; it may be called elsewhere."""
+        """Note a name or a ``lambda`` that may be called elsewhere, as it is not called here; do nothing by default."""
 
     def next_element(self, iterable: ast.expr, is_async: bool) -> None:
-        """Handle the step of a loop to the next element of its iterable."""
+        """Add to the graph what a loop's step to the next element does: nothing, unless a subclass says so."""
 
     def suspend(self, node: ast.expr) -> None:
-        """Handle a ``yield``, at which the function is suspended."""
+        """Walk through a ``yield``; a subclass may add what happens while the function is suspended there."""
         self.parts(node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
-        """Handle the end of a ``with``."""
+        """Add to the graph what the end of a ``with`` does: nothing, unless a subclass says so."""
 
     def leaving(self, node: ast.AST) -> Op | None:
         """Return the operation that stands for leaving the function at `node`; None if leaving is no operation.

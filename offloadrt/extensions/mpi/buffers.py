@@ -36,7 +36,7 @@ class MpiError(OffloadError):
 
 
 class InPlace:
-    """The type of the constant `IN_PLACE` (MPI_IN_PLACE)."""
+    """The type of the constant `IN_PLACE` (MPI_IN_PLACE): a rank's data lies in its receive buffer already."""
 
     def __repr__(self) -> str:
         return "MPI_IN_PLACE"

@@ -128,7 +128,7 @@ class World:
         ]  # fmt: skip
 
     def mistakes(self) -> list[str]:
-        """List the mistakes of a program that came to its end, as `Comm.mistakes` does."""
+        """List the mistakes of a program that came to its end, such as messages that nobody received."""
         return [mistake for endpoint in self.endpoints for mistake in endpoint.mistakes()]
 
 

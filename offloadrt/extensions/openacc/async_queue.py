@@ -83,7 +83,8 @@ class AsyncQueue:
     async def drain(self, device: OffloadDevice, cause: int) -> None:
         """Wait for everything in the queue, then do the work that its directives deferred.
 
-        Raises the error of a kernel in the queue. If this call is left early, the next one does the rest.
+        cause: the number of the directive that waits. Raises the error of a kernel in the queue. If this call is left
+        early, the next one does the rest.
         """
         if self.stream is None:
             return
@@ -99,9 +100,10 @@ class AsyncQueue:
             self._left[:0] = left
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
-        """Drain the queue and give its stream back to the pool.
+        """Wait for everything in the queue and give its stream back to the pool.
 
-        The queue keeps the stream when this call is left early or fails.
+        cause: the number of the directive that asks for it. The queue keeps the stream when this call is left early or
+        fails.
         """
         await self.drain(device, cause)
         queue = DirectiveQueue(cause, self.stream)

@@ -180,7 +180,8 @@ def lower_compute(
 ) -> MapItems:
     """Lower a compute construct: first the kernel's arguments in their order, then arrays that only a clause names.
 
-    Raises ValueError as `lower_data` does, and for an array that `default(none)` leaves without a clause.
+    Raises ValueError for a clause that the construct does not take, an array that is in two clauses, a stride, and an
+    array that `default(none)` leaves without a clause.
     """
     named = {item.array: item for item in lower_data(clauses, construct)}
     items: list[MapItem] = []

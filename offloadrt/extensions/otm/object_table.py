@@ -79,7 +79,10 @@ class Candidate:
 
 @attrs.frozen
 class Placed:
-    """Where an object lies that running constructs use, and how the device reaches it."""
+    """Says how the device reaches an object that is in use: copied, migrating or pinned on the host.
+
+    density: accesses per element; None where it is not known. rank: by the frequency of accesses, the most first.
+    """
 
     nbytes: int
     rank: int
@@ -93,7 +96,7 @@ class Placed:
 
 @attrs.frozen
 class ActiveBytes:
-    """The bytes on one GPU of the objects that running constructs use, separately for copied and migrating ones.
+    """The bytes on one GPU of the objects that running regions or data directives use: copied and migrating ones apart.
 
     Objects that are pinned on the host take none.
     """

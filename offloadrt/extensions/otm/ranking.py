@@ -248,7 +248,7 @@ class ObjectScope(Scope):
         return None
 
     def argument(self, node: ast.expr) -> Any:
-        """Return what an argument stands for: like `meaning`, but Ambiguous instead of None."""
+        """Return the object, function, kernel or construct that an argument stands for; else Ambiguous."""
         meaning = self.meaning(node)
         return Ambiguous(f"{text(node)} is no name of an array") if meaning is None else meaning
 

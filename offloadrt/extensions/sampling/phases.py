@@ -42,7 +42,7 @@ _UNEVEN_ERRORS = 3.0
 
 @attrs.frozen
 class LeftOut:
-    """A loop of one actor of which some instances were not run; times are virtual seconds."""
+    """A loop of one actor of which some iterations (instances) were not run; times are virtual seconds."""
 
     actor: int
     group: _LoopGroup = attrs.field(repr=False, eq=False)

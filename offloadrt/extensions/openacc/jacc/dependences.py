@@ -225,7 +225,7 @@ class Order:
         return behind
 
     async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Run `work` on every device, in the queues that their dependences choose (`ExecutionStep`).
+        """Run `work` on every device: in queues that the data's dependences choose, or in step with the host.
 
         reads, writes: the bytes of host memory whose copies on the devices `work` reads and writes.
         """

@@ -582,7 +582,8 @@ class Exchange:
     async def after(self, division: Division, communication: Communication) -> None:
         """Record, after a divided kernel, that each device has only its own parts up to date, and send these parts.
 
-        Under ``needed`` communication, only partial results are sent.
+        communication: with ``all-to-all`` each part goes to all other devices; with ``needed`` only partial results of
+        reductions are sent now, and other bytes before a kernel that reads them.
         """
         owned, holders = division.owned, self._holders
         if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):

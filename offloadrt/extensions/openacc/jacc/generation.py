@@ -109,7 +109,8 @@ def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argum
     """Build the descriptors of a kernel's arguments, as JACC's translator does from its analysis of the source.
 
     present: whether the arrays are on the device already. An array whose uses are unknown counts as written. Raises
-    TypeError and ValueError as `jacc_arg_build` does, and ValueError for too many or too few values.
+    TypeError for a value that is neither a HostArray nor a number, ValueError for too many or too few values and for a
+    whole number of more than 64 bits.
     """
     symbols = symbols_of(kernel, len(values))
     if len(symbols) != len(values):
@@ -366,7 +367,7 @@ class CodeCache:
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
         """Return the compiled kernel; compile it first, unless a kernel with the same text was compiled before.
 
-        Raises KernelError as `generate` does.
+        Raises KernelError when the kernel's source cannot be read.
         """
         key = _key(kernel, arguments, flags)
         if key not in self._asked:

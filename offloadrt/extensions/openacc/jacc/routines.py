@@ -322,9 +322,11 @@ class Launching:
 class Jacc:
     """The JACC runtime of one host thread: its routines take the place of OpenACC's directives.
 
-    execution: see `ExecutionStep`. queues: how many async queues `overlap` uses (the paper does not say). devices: how
-    many of the program's devices, from device 0 on; each gets all data. strategy: how they share kernels, a
-    `DeviceStrategy` or its name. communication: see `Communication`. effects: by kernel name.
+    execution: how kernels are ordered. With ``sync`` the host waits for each; with ``async`` all go to one queue, and
+    with ``overlap`` to several. queues: how many queues `overlap` uses (the paper does not say). devices: how many of
+    the program's devices, from device 0 on; each gets all data. strategy: how they share kernels, a `DeviceStrategy` or
+    its name. communication: ``all-to-all``, where each device sends its part to all others after a divided kernel, or
+    ``needed``, where it gets what it reads before one. effects: by kernel name, factors of the kernel's time.
 
     Raises ValueError for a name that does not exist, and for a strategy that divides kernels among devices which cannot
     copy to one another; InvalidDevice when the program has fewer devices.

@@ -431,7 +431,7 @@ class DividedKernel(abc.ABC):
     _wholes: Memo[Any, Share] = attrs.field(factory=_memo, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
-        """Return the part of each of `devices` devices, made of `split`, `segments` and `reads_of`.
+        """Return each device's part of a launch: its bounds, the bytes that it computes, and those that it reads.
 
         Parts are kept, because programs launch a kernel with equal sizes many times.
         """

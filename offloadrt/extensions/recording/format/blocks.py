@@ -308,7 +308,7 @@ _MOST_FINDINGS: Final = 20
 
 @attrs.define(eq=False)
 class SeparateCopies:
-    """Finds where a program needs separate copies of data on host and device, from who wrote each 64 KiB last."""
+    """Finds where a program needs separate copies of data on host and device: tracks who wrote each 64 KiB last."""
 
     findings: dict[str, None] = attrs.field(factory=dict)
     _mapped: dict[int, int] = attrs.field(factory=dict)
@@ -403,7 +403,10 @@ class _UnplacedTouch:
 
 @attrs.define(eq=False)
 class MemoryEvents:
-    """Follows the memory of a process. The tables are made at the end, from the arrays that were used by then."""
+    """Follows the memory of a process while a recording is made from its events: host arrays, device blocks, copies.
+
+    The recording's tables of memory are made at the end, from the arrays that were used by then.
+    """
 
     arrays: HostArrays = attrs.field(factory=HostArrays)
     device: DeviceBlocks = attrs.field(factory=DeviceBlocks)

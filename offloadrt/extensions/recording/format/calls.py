@@ -166,7 +166,7 @@ class RuntimeCalls:
         return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
 
     def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
-        """Note the begin of a call, and in which arrays its map items lie now. place: of its record in `task`."""
+        """Note the begin of a call, and in which arrays its map items lie now. place: its record's index in `task`."""
         parts = event.parts
         items = [part for part in parts if kind_of(part) == Slot.ITEM]
         kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
@@ -529,7 +529,7 @@ class Assembler:
         self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
-        """Handle the next event of the process."""
+        """Add what the next event of the process tells to the tasks, records, arrays and calls."""
         row = event.row
         thread = self._threads.get(event.thread)
         if thread is None:

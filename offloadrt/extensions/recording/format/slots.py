@@ -294,7 +294,10 @@ class Box:
         return cls(arguments[2], *(tuple(words[place::_EACH]) for place in range(_EACH)))
 
     def span(self, offsets: Sequence[int], dimensions: Sequence[int]) -> tuple[int, int]:
-        """Return where the box begins in an array of these dimensions, and its bytes from the first to the last one."""
+        """Return (begin, length) of the bytes of an array from the box's first byte to its last one.
+
+        offsets: the index in each dimension at which the box begins. dimensions: the array's lengths, in elements.
+        """
         strides = [math.prod(dimensions[axis + 1 :]) for axis in range(len(dimensions))]
         first = sum(offset * stride for offset, stride in zip(offsets, strides, strict=True))
         last = sum((count - 1) * stride for count, stride in zip(self.volume, strides, strict=True))

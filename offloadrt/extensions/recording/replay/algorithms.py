@@ -231,7 +231,7 @@ class ReplayedAlgorithms:
             await cast(HostThread, t).free(array)
 
     async def touch(self, t: ProgramThread, number: int) -> None:
-        """Touch what the host touched before a record, unless an algorithm itself did so."""
+        """Access the memory in list `number` of recorded host accesses, unless an algorithm itself did so."""
         thread, columns = cast(HostThread, t), self.recording.columns
         if thread in self._open:
             return

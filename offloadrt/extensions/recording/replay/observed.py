@@ -122,7 +122,7 @@ class ObservedReplay:
             tell(ProgramCut())
 
     def ends(self) -> None:
-        """Report unset variables of host threads, how the program died, if it did, and what is not known about it."""
+        """Report unset variables of host threads, how the program died, if it did, and what is not known of it."""
         for name, where, thread in self._recording.meta.unset:
             self._tell(VariableUnset(f"host thread {thread}", name, where))
         death = self._recording.meta.died

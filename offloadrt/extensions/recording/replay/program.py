@@ -281,7 +281,7 @@ class Routines:
         return block if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def freed_at(self, address: int) -> int | None:
-        """Return the address of a recorded address in its freed block; None if the block exists, 0 if unknown."""
+        """Return where a recorded address of a freed block lay in this run; None if the block exists, 0 if unknown."""
         if self.block_at(address) is not None:
             return None
         found = self._freed.before(address)
@@ -544,7 +544,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, touches: int) -> None:
-        """Touch the memory that the host touched before a record, as the calling thread."""
+        """Access, as the calling thread, the memory that the host accessed before a record: list number `touches`."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])
@@ -582,7 +582,7 @@ class ReplayedProgram:
         """Do nothing at a line where a barrier of parallel algorithms stays: each directive waits for its kernel."""
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
-        """Run a directive or a routine, and compare its operations with those of the real runtime."""
+        """Run a directive or routine, and compare its operations with the recorded ones (list `operations`)."""
         assert isinstance(t, HostThread)
         site = self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
@@ -607,7 +607,7 @@ class ReplayedProgram:
             self.progress(self.oracle.directives, self._total)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
-        """Make an MPI call; a process that is replayed alone leaves it out, as it has nobody to communicate with."""
+        """Make MPI call number `call` with list number `parts` of arguments; leave it out if replayed alone."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1
             if self._observed is not None:

@@ -55,7 +55,11 @@ class RanksRefused(RecordingError):
 
 @attrs.frozen
 class ReplayedPart:
-    """A part of an MPI call, such as a buffer or a peer; its fields are those of `PART` in `format/ranks.py`."""
+    """A part of a recorded MPI call, such as a buffer, or a message that was sent or received.
+
+    kind: a `PartKind`. flags: bits of `PartFlag`. communicator, request, array: their numbers in the recording. peer:
+    the other rank. blocks: in how many pieces the buffer lies. memory: a `BufferPlace`.
+    """
 
     kind: int
     flags: int
@@ -71,7 +75,7 @@ class ReplayedPart:
 
 
 def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
-    """Return the list of parts with this number."""
+    """Return the parts of an MPI call (its buffers and messages), which the recording lists under this number."""
     places = recording.range_of("parts", number)
     columns = [recording.columns[f"part.{name}"][places.start : places.stop].tolist() for name in PART]
     return tuple(ReplayedPart(*row) for row in zip(*columns, strict=True))

@@ -305,7 +305,10 @@ def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cos
 
 
 async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
-    """Multiply two matrices; this thread has written all three matrices before. Returns them."""
+    """Make three `n` x `n` matrices in managed memory, multiply two of them into the third, and return all three.
+
+    The calling thread has filled all three before the launch; only the launch is timed.
+    """
     arrays = [await t.malloc_managed(name, (n, n), fill=1.0 if name != "c" else 0.0) for name in "abc"]
     async with loop.timed():
         await t.launch(product, *arrays, n, grid=(-(-n // PRODUCT_TILE)) ** 2, block=BLOCK, library=True)
