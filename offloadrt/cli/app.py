@@ -38,7 +38,7 @@ app.register_install_completion_command(help="Install completion for this shell:
 
 
 def add_commands(tokens: Sequence[str]) -> list[str]:
-    """Add the extension's command that `tokens` name to `app`; return the tokens as the command reads them.
+    """Add to `app` the command of an extension that `tokens` name; return the tokens as the command reads them.
 
     If the tokens name no command, as in `--help`, all commands are added. Raises UserError for a command that cannot be
     loaded.

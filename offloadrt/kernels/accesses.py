@@ -226,7 +226,10 @@ class ArrayAccess:
 
 @attrs.frozen(eq=False)
 class Work:
-    """Counts the operations of one expression in a kernel, and says under which loops and branches it stands."""
+    """Counts the operations of one expression in a kernel, and says under which loops and branches it stands.
+
+    further: operations of the expression's machine code besides, such as the steps of a division.
+    """
 
     operations: int
     path: Path

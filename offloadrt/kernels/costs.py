@@ -301,7 +301,7 @@ class Signature:
             check_index_parameters(self.kernel, self.index_parameters, arguments)
 
     def check_elements(self, parameter: str, given: object) -> None:
-        """Raise KernelError if a loop nest cannot take element type `given` for the parameter (see `check_type`)."""
+        """Raise KernelError if a loop nest cannot take arrays with elements of type `given` for the parameter."""
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
@@ -477,7 +477,7 @@ class KernelAnalysis:
         return [part for path in paths for part in path if isinstance(part, Branch)]
 
     def use(self, array: str) -> ArrayUse:
-        """Return the use of an array. KeyError when the kernel has no array of that name."""
+        """Return how often an iteration reads and writes an array (`ArrayUse`). KeyError for an unknown array."""
         for use in self.arrays:
             if use.name == array:
                 return use

@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions that a compiled body calls, as `interpreted` does. Raises ImportError without Numba."""
+    """Return the functions that a compiled body calls, by their names in its source. ImportError without Numba."""
     import numba
 
     own = numba.njit(error_model="python")

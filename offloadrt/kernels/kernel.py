@@ -299,7 +299,8 @@ class Launch:
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
     """Return the kernel with body, costs and arrays read from `function`; unchanged if it has no loop.
 
-    Raises SourceRefused for a loop that cannot be analysed, and KernelError when the source cannot be read.
+    collapse: how many nested loops the device shares out. Raises SourceRefused for a loop that cannot be analysed, and
+    KernelError when the source cannot be read.
     """
     source = written_out(Source.of(function, "kernel"))
     if is_loop_nest(source):
@@ -309,7 +310,7 @@ def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -
 
 
 def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
-    """Return the kernel with body, costs and arrays read from `source`. SourceRefused if they cannot be read."""
+    """Return the kernel with body, costs and arrays of `source`, sharing out `collapse` loops. Raises SourceRefused."""
     nest = read(source, collapse)
     analysis = KernelAnalysis.of(nest, kernel.name)
     return attrs.evolve(

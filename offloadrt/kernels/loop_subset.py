@@ -294,7 +294,7 @@ class LoopNest:
 
 
 def read(source: Source, collapse: int = 1) -> LoopNest:
-    """Read the loop nest in `source`. Raises SourceRefused."""
+    """Read the loop nest in `source`, whose `collapse` outermost loops the device shares out. Raises SourceRefused."""
     return _Reader(source).nest(collapse)
 
 

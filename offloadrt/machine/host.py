@@ -422,9 +422,8 @@ class HostMemory:
         """Return an address for ``nbytes`` bytes.
 
         As in malloc, a block of the same size that was released last is reused. Blocks are neither split nor merged, so
-        a program with blocks of many sizes touches more new pages than with glibc.
-
-        Raises ValueError for a negative size or an alignment below 1.
+        a program with blocks of many sizes touches more new pages than with glibc. Raises ValueError for a negative
+        size or an alignment below 1.
         """
         if nbytes < 0 or align < 1:
             raise ValueError(f"a host block of {nbytes} bytes aligned to {align}")

@@ -125,9 +125,8 @@ class Machine:
     has written. ``peers`` holds the links between discrete devices; None on an APU. ``processes`` share the machine,
     each through an object of its own (``of_process``): an address space and contexts on the same cores, memories and
     devices. ``injector`` injects faults; None in a run without. ``beside`` is the previous node of a cluster: the
-    numbers of processes, devices, copies and kernels continue from there.
-
-    Raises ProfileError when the profile lacks an entry, or has fewer devices.
+    numbers of processes, devices, copies and kernels continue from there. Raises ProfileError when the profile lacks an
+    entry, or has fewer devices.
     """
 
     def __init__(

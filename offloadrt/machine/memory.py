@@ -324,9 +324,8 @@ class DeviceMemory:
     def allocate(self, nbytes: int, phantom: bool = False) -> tuple[Block, int]:
         """Allocate a block; return it and the number of segments that the kernel driver had to hand out for it.
 
-        A phantom block has an address and a size, but no bytes.
-
-        Raises OutOfSegments, and ValueError for a size that is not positive.
+        A phantom block has an address and a size, but no bytes. Raises OutOfSegments, and ValueError for a size that is
+        not positive.
         """
         if nbytes <= 0:
             raise ValueError(f"a block of {nbytes} bytes")

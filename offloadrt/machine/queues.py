@@ -520,7 +520,7 @@ class HsaQueues:
     _taken: int = attrs.field(default=0, init=False)
 
     def open_stream(self) -> Stream:
-        """Make a stream, which has no HSA queue yet (see `take`)."""
+        """Make a stream, which gets an HSA queue only when `take` is called for it."""
         self._streams += 1
         return Stream(self._streams - 1, self._unassigned, process=self._process)
 

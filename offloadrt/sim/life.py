@@ -240,7 +240,7 @@ def start_service(
     name: str,
     chosen: bool,
 ) -> Actor:
-    """Start a daemon that needs no Trio task in turbo mode (see `Simulation.spawn_service`)."""
+    """Start a daemon that needs no Trio task in turbo mode. chosen: a strategy lets it begin; else a message does."""
     actor = Actor(sim, sim.next_index(), name, daemon=True)
     actor.waits_first = not chosen
     if sim.turbo:

@@ -437,7 +437,7 @@ class Scheduler:
         return me
 
     def in_wrong_thread(self) -> UnregisteredTask:
-        """End the run because a call was made in another thread than `thread`; return the error for that call."""
+        """End the run, as another thread of the operating system made a call; return the error for that call."""
         error = UnregisteredTask(
             f"t={self.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, "
             "where no virtual time passes; a program's threads are actors: await run.parallel(body, num_threads=2)"

@@ -85,7 +85,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def installed(parts: Registry[Any], name: str, option: str = "") -> Any:
-    """Load the object `name` from a registry. Raises UserError, with `option` in front, if it is not installed."""
+    """Load the object `name` from a registry. UserError, which begins with `option` (on a command line), without it."""
     try:
         return parts.load(name)
     except NotInstalled as error:
@@ -93,7 +93,7 @@ def installed(parts: Registry[Any], name: str, option: str = "") -> Any:
 
 
 def library(name: str, extra: str = "study") -> Any:
-    """Import the module `name` of an extra of this package. Raises UserError when it is not installed."""
+    """Import the module `name`, which the optional `extra` of this package installs. Raises UserError without it."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -99,7 +99,7 @@ def to_ns(time_ps: int) -> int:
 
 
 def decode(row: Row) -> Event:
-    """Return the typed event of a row."""
+    """Return a row of the trace (a tuple of class name, time, actor and so on) as an object of its event's class."""
     return EVENTS[row[0]](*row[1:])
 
 

@@ -114,7 +114,7 @@ class Calls:
         }
 
     def table(self) -> dict[str, ProfiledCalls]:
-        """Return the statistics as `statistics` does, with each function's percentage of the total time."""
+        """Return the statistics by name, the largest total first, with each function's percentage of the total time."""
         everything = 0.0
         for tally in self._tallies.values():
             everything += tally.total_s

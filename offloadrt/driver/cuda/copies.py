@@ -480,7 +480,6 @@ class Copies:
         """Return a function that views the bytes of a range of the device, or of ``memory``; None for a phantom.
 
         The view is made at the copy's completion, because the array behind an older view may be replaced (``Backing``).
-
         Raises DriverError when the range does not lie in one block.
         """
         memory = memory or self._memory
@@ -560,9 +559,8 @@ class PeerCopies:
         """Copy between two devices in a stream of either one, whose copy engine carries it out (cuMemcpyPeerAsync).
 
         The copy uses their link when this context has enabled access to the other device; otherwise it goes through the
-        host or, without a link, as ``p2p.without_link`` says.
-
-        Raises DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
+        host or, without a link, as ``p2p.without_link`` says. Raises DriverError for a device that does not exist, for
+        a stream of neither, and when a range lies in no block.
         """
         with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
             api = call.api

@@ -79,9 +79,8 @@ class Kernels:
 
         The kernel's Python body runs when the kernel ends in virtual time, unless it has no body or an argument is a
         phantom (without data). ``by_value``: bytes of arguments larger than words, which the calling thread writes into
-        the command. A graph's nodes have their arguments from the beginning.
-
-        Raises DriverError when no team (thread block) of the launch fits on an SM, and for too many argument bytes.
+        the command. A graph's nodes have their arguments from the beginning. Raises DriverError when no team (thread
+        block) of the launch fits on an SM, and for too many argument bytes.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)

@@ -151,9 +151,7 @@ class ManagedMemory:
         """Return the address of new memory that host and device both use (cuMemAllocManaged).
 
         The pages are untouched. Small allocations share blocks of the unified-memory driver. ``name`` is the object's
-        name in reports.
-
-        Raises DriverError without managed memory, and for a size that is not positive.
+        name in reports. Raises DriverError without managed memory, and for a size that is not positive.
         """
         with self._context.call("cuMemAllocManaged") as call:
             self._in_use(call.api)

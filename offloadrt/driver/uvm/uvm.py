@@ -281,7 +281,7 @@ class Uvm:
 
     @property
     def lock(self) -> RWLock:
-        """Return the address-space lock."""
+        """Return the address-space lock: work on blocks holds it for reading, advice for writing."""
         return self._blocks.locks.space
 
     def start(self) -> None:

@@ -722,9 +722,7 @@ class VaBlocks:
 
         Blocks whose lock is taken are passed over; if all are locked, this waits for the first and evicts nothing.
         ``held`` is the block that needs the memory; if several devices share the memory, its lock is released during
-        that wait.
-
-        Raises RuntimeError when the policy returns no order, or an index of another block.
+        that wait. Raises RuntimeError when the policy returns no order, or an index of another block.
         """
         locks = self.locks
         first: ManagedBlock | None = None

@@ -394,8 +394,8 @@ class ComputeSpec:
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
         Dependent accesses of the first teams add to the roofline, because nothing hides them. Each team makes such
-        accesses, and its slot is free for the next team only when they are over (wave quantization, as in `_filled`).
-        Those of later waves hide behind the roofline of other teams, or the roofline hides behind them.
+        accesses, and its slot is free for the next team only when they are over (wave quantization). Those of later
+        waves hide behind the roofline of other teams, or the roofline hides behind them.
         """
         roofline, chain = max(self._roofline(launch), self._atomic(launch)), self._chain(launch)
         if not chain:

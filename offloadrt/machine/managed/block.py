@@ -60,7 +60,7 @@ def how_many(sets: Iterable[tuple[int, int]]) -> int:
 
 
 def merged(sets: PageSets) -> dict[int, int]:
-    """Return one set of pages for each block, the union of all its sets in `sets`."""
+    """Return for each block one set of pages (a bit set), the union of all its sets in `sets`."""
     by_index = dict(sets)
     if len(by_index) < len(sets):
         by_index.clear()

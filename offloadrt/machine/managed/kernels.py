@@ -326,7 +326,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Act on a message: retry served faults, end a step over the link, or end steps before removed pages."""
+        """Let kernels try again after served faults, or go on after remote accesses; end steps before lost pages."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

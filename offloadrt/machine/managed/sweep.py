@@ -426,7 +426,10 @@ class ManagedSweep:
     ) -> ManagedSweep:
         """Return the progress of a kernel that starts; choose at random which pages its accesses with gaps touch.
 
-        The parameters are fields of the class.
+        ahead: windows whose later accesses run at one time. outstanding: fault entries that the SMs' uTLBs hold back at
+        one time. reports, of_warps: for each access, how often the GPU reports a missing page, and how many pages a
+        warp touches at one time. order: of the iterations; ascending without it. resident: finds the pages of each
+        warp.
         """
         levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {

@@ -156,12 +156,10 @@ class MachineSpec:
     def read(self, cls: type[T], **parts: str) -> T:
         """Make an object of an attrs class whose fields name their entries.
 
-        A field says, for instance, ``free: Annotated[float, "alloc.cudaFree"]``.  Fields of type float, int, bool and
+        A field says, for instance, ``free: Annotated[float, "alloc.cudaFree"]``. Fields of type float, int, bool and
         str hold what ``value``, ``count``, ``flag`` and ``text`` return; a field whose type is such a class is read in
-        the same way.  ``parts`` stand in the braces of a name such as ``fault.cpu_{page}``.  The class is frozen: each
-        later call returns the same object.
-
-        Raises ProfileError.
+        the same way. ``parts`` stand in the braces of a name such as ``fault.cpu_{page}``. The class is frozen: each
+        later call returns the same object. Raises ProfileError.
         """
         readers: dict[object, Callable[[str], Any]] = {
             float: self.value, int: self.count, bool: self.flag, str: self.text,
@@ -408,9 +406,7 @@ def load(
     """Load a machine with a runtime, each by name or from a user's own TOML file.
 
     ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``); ``runtime`` is the
-    machine's default unless it is given.
-
-    Raises ProfileError.
+    machine's default unless it is given. Raises ProfileError.
     """
     files = _files(str(name_or_path), _MACHINE)
     named = str(runtime) if runtime is not None else _default_runtime(files)

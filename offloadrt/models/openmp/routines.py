@@ -420,13 +420,13 @@ class RoutineCaller(ProgramThread):
         self.program.arrays.forget(array)
 
     async def llvm_omp_target_alloc_device(self, nbytes: int, device: int | None = None) -> DevicePointer | None:
-        """Allocate memory of a device, as `omp_target_alloc` does."""
+        """Allocate memory of a device; return None when no memory is left, or for 0 bytes."""
         return await self.omp_target_alloc(nbytes, device)
 
     async def llvm_omp_target_alloc_shared(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, device: int | None = None
     ) -> HostArray:
-        """Allocate memory that migrates between host and device, as `HostThread.managed_array` does."""
+        """Allocate memory that migrates between host and device (managed memory, cuMemAllocManaged)."""
         if chosen(self, device) != self.default_device:
             raise ValueError("llvm_omp_target_alloc_shared: managed memory is of the default device here")
         return await self.managed_array(name, shape, dtype)

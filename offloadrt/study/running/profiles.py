@@ -70,7 +70,8 @@ _FAR = 10.0
 def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
     """Return warnings about overrides that are off by a factor: over 10 from a range, over 100 from a single value.
 
-    A value of 0 is not reported: it asks how a run would be without that cost. Raises UserError as `load` does.
+    A value of 0 is not reported: it asks how a run would be without that cost. Raises UserError for a profile or an
+    entry that is not usable.
     """
     if not overrides:
         return []

@@ -111,7 +111,7 @@ def shipped(subfolder: str = "") -> dict[str, Scenario]:
 
 
 def listed_in(path: Path) -> list[ListedScenario]:
-    """Return the listing of the scenarios of a file. Raises what `load` raises."""
+    """Return the listing of the scenarios of a file. Raises ScenarioNotFound, ScriptFailed."""
     scenarios = load(path)
     group = getattr(_modules[path.resolve()], "LISTED_AS", PROGRAMS)
     return [ListedScenario(found.name, found.machine, found.summary, group) for found in scenarios.values()]
@@ -216,7 +216,10 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def is_only_here(scenario: Scenario) -> bool:
-    """Tell whether no other process can import a scenario: one in a cell, a local one, or of an unguarded script."""
+    """Tell whether no other process can import a scenario: one in a cell, a local one, or of an unguarded script.
+
+    An unguarded script lacks `if __name__ == "__main__"`: importing it would run it again.
+    """
     if reader_of(str(scenario.path)) is not None:
         return False
     function, has_file = scenario.function, scenario.path is not None and scenario.path.is_file()
