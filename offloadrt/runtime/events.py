@@ -308,7 +308,7 @@ class EntryLeft:
 
 @attrs.define
 class PointerAttached:
-    """A pointer in device memory is about to be set to the device address of what it points to (its pointee).
+    """Directive number `cause` is about to set a pointer in device memory to the device address of its pointee.
 
     item: the map item of the pointee. begin: the pointer's host address.
     """

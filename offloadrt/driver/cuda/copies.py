@@ -307,7 +307,7 @@ class Copies:
     async def htod(
         self, dst: int, src: HostRange, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
     ) -> None:
-        """Copy from the host to the device (cuMemcpyHtoDAsync).
+        """Copy from the host to the device (cuMemcpyHtoDAsync) for directive number ``cause``.
 
         Pinned memory is read when the copy completes, pageable memory before the call returns.
         """
@@ -330,7 +330,7 @@ class Copies:
     async def dtoh(
         self, dst: HostRange, src: int, nbytes: int, stream: Stream, cause: int | None = None, pinned: bool = False
     ) -> None:
-        """Copy from the device to the host (cuMemcpyDtoHAsync).
+        """Copy from the device to the host (cuMemcpyDtoHAsync) for directive number ``cause``.
 
         Pinned memory is written when the copy completes, pageable memory before the call returns.
         """
@@ -354,7 +354,7 @@ class Copies:
                 await self._in_buffer(download(steps) if shared is None else shared.download(stream, steps, download))
 
     async def dtod(self, dst: int, src: int, nbytes: int, stream: Stream, cause: int | None = None) -> None:
-        """Copy within the device (cuMemcpyDtoDAsync)."""
+        """Copy within the device (cuMemcpyDtoDAsync) for directive number ``cause``."""
         with self._context.call("cuMemcpyDtoDAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
             await self.within(call.api, dst, src, nbytes, stream, call.cause)

@@ -173,7 +173,7 @@ class ManagedMemory:
     ) -> None:
         """Migrate managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
 
-        Raises DriverError if the process does not use managed memory.
+        cause: the directive's number. Raises DriverError if the process does not use managed memory.
         """
         with self._context.call("cuMemPrefetchAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=address)

@@ -673,7 +673,7 @@ class VaBlocks:
         return self.device.engines[direction].send(number, cause, nbytes, "managed", ended, pauses_s, done=done)
 
     def carry_home(self, block: ManagedBlock, pages: PageSet, cause: int) -> Awaitable[object]:
-        """Copy pages of a block from the device to the host, on a copy engine.  Await the result at once."""
+        """Copy pages of a block to the host, on a copy engine, for directive ``cause``.  Await the result at once."""
         nbytes = self.note_moved("d2h", block, pages)
         number, pauses_s = self.machine.next_number(), self._pauses(nbytes)
         return self.device.engines["d2h"].carry(number, cause, nbytes, "managed", pauses_s)

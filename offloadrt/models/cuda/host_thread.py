@@ -535,7 +535,7 @@ class HostThread(CallingThread):
         after: Sequence[int] = (),
         library: bool = False,
     ) -> int:
-        """Add a launch (cudaGraphAddKernelNode) behind the nodes `after`; return its number. Otherwise as `launch`.
+        """Add a launch (cudaGraphAddKernelNode) behind nodes `after`; return its number. Arguments as in `launch`.
 
         Raises DriverError for memory that the kernel cannot reach or that is freed, and for an unknown node.
         """

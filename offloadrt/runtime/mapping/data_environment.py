@@ -94,7 +94,7 @@ def enter_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
 
 
 def remove_entry(device: OffloadDevice, cause: int, entry: Entry) -> None:
-    """Remove an entry from the present table; the caller holds the table's lock."""
+    """Remove an entry from the present table for directive `cause`; the caller holds the table's lock."""
     device.table.erase(entry)
     entry.is_erased = True
     if device.tell is not None:

@@ -55,7 +55,7 @@ class AmdgpuStream:
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
-        """Put a copy to the device into the stream (`pushMemoryCopyH2DAsync`)."""
+        """Put a copy to the device (`pushMemoryCopyH2DAsync`) into the stream. cause: the directive's number."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
         stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
@@ -85,12 +85,12 @@ class AmdgpuStream:
         self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
-        """Put a copy within the device into the stream (`pushMemoryCopyD2DAsync`)."""
+        """Put a copy within the device into the stream (`pushMemoryCopyD2DAsync`) for directive number `cause`."""
         done = HsaSignal(self._sim, "copy within the device", self)
         await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
-        """Put a kernel launch into the stream (`pushKernelLaunch`)."""
+        """Put a kernel launch into the stream (`pushKernelLaunch`). cause: the number of the directive."""
         done = HsaSignal(self._sim, launch.kernel.name, self)
         return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
 
