@@ -71,7 +71,7 @@ class AccessStream:
 
 
 def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often a launch makes an access, without counting some loops' iterations.
+    """Return how often the launch of `counting` makes an access, without counting some loops' iterations.
 
     shared: tells of a loop whether it counts as one iteration.
     """
@@ -102,7 +102,7 @@ def _without_slants(counting: Counting, path: Path, once: set[str]) -> Path:
 def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
     """Return the elements of one array that affine accesses load from memory, and those that they store.
 
-    An element counts once, even if several loops access it, as in ``a[i + k]``.
+    counting: counts for one launch. An element counts once, even if several loops access it, as in ``a[i + k]``.
     """
     read, written = elements(accesses, functools.partial(runs_without, counting))
     if any(_come_back(counting, access) for access in accesses):
@@ -130,7 +130,7 @@ def _come_back(counting: Counting, access: ArrayAccess) -> bool:
 def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
     """Group the accesses to one array of `size` elements by the order in which they go through the array.
 
-    Accesses that never happen in the launch belong to no group.
+    Accesses that never happen in the launch, for which `counting` counts, belong to no group.
     """
     moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]

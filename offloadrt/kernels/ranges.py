@@ -91,7 +91,7 @@ def outside(
 
 
 def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Tell whether at least one of these accesses certainly takes place in the launch."""
+    """Tell whether one of these accesses certainly takes place in the launch for which `counting` counts."""
     for access in accesses:
         if access.guarded:
             if counting.exact(access.path) and counting.runs(access.path):
@@ -388,7 +388,7 @@ def range_around(
 
 
 def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
-    """Return how many different elements are touched, and whether that number is exact."""
+    """Return how many different elements the launch of `counting` touches, and whether that number is exact."""
     surely: list[Runs] = []
     perhaps: list[Runs | None] = []
     at_most = 0.0
