@@ -86,7 +86,7 @@ def check(
     repairs that may save most are tried, as far as these runs are short.
 
     Another exception, such as an assertion of the script, becomes the report's `failure` if something was found before
-    it. Otherwise it is raised, as `execute` does.
+    it, and is raised otherwise.
     """
     checkers: list[tuple[Run, Checker, Costs]] = []
 

@@ -235,7 +235,10 @@ class LostUpdates:
             region.writes.append(access)
 
     def kernel_ended(self, cause: int) -> None:
-        """Note that a kernel has ended, and judge the copies to the host that did not wait for it."""
+        """Note that a kernel has ended, and judge the copies to the host that did not wait for it.
+
+        cause: the number of the directive that launched the kernel.
+        """
         if (region := self._regions.get(cause)) is not None:
             region.has_ended = True
             self._judge(region)

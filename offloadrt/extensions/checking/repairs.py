@@ -92,7 +92,10 @@ class Costs(Trace):
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
     def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return the virtual seconds that the next operation of this kind took; `op` is alloc, free, h2d or d2h."""
+        """Return the virtual seconds that the next operation of this kind took.
+
+        op: alloc, free, h2d or d2h. cause: the number of the directive that did it.
+        """
         if op in ("alloc", "free"):
             lasted = self._lasted.get((op, device, cause, address))
             return lasted.popleft() / PS_PER_S if lasted else 0.0

@@ -191,7 +191,10 @@ class Wastes:
         self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
     def block_made(self, block: WatchedBlock, array: HostArray | None, host: int, used: bool) -> None:
-        """Note the allocation of a block. used: kernels certainly use the block, though no event may say so."""
+        """Note the allocation of a block of device memory.
+
+        host: the host address that it is for. used: kernels certainly use the block, though no event may say so.
+        """
         where, nbytes = block.allocated.where, block.end - block.begin
         variable = self._variable(array, where) if array is not None else where
         owner = (block.device, variable, nbytes) if block.by_routine or array is not None else None
@@ -223,7 +226,10 @@ class Wastes:
         return known
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
-        """Note that a block is freed, and with it the bytes that it holds."""
+        """Note that a block of device memory is freed, and with it the bytes that it holds.
+
+        story: a report line on who freed it. cause: the number of the directive that did.
+        """
         entry, made = block.entry, self._blocks[block]
         made.is_private = entry is None and made.host != 0
         cells, shift = self._place(block.device, entry, block)

@@ -334,7 +334,7 @@ def draw_sweep(
 ) -> list[Path]:
     """Draw the figure of a sweep into a folder, and delete the files of an earlier one first; return the new paths.
 
-    wishes: the user's choices, as for `chosen`.
+    wishes: what the user chose of the figure: `x`, `y`, `series` and `log`.
     """
     delete(folder)
     figure = chosen(scenario.figure, axes, results, scenario.machine, **wishes)
@@ -342,7 +342,11 @@ def draw_sweep(
 
 
 def draw(figure: Figure, results: Sequence[Result], folder: Path, *, stem: str = "figure") -> list[Path]:
-    """Draw `figure` from `results` into `stem.png`, `.svg` and `.pdf`; return the paths. Raises as `canvas_of`."""
+    """Draw `figure` from `results` into `stem.png`, `.svg` and `.pdf` in a folder; return the paths.
+
+    Raises UserError without matplotlib, when a column of the figure is not in the results, and when a file cannot be
+    written.
+    """
     canvas = canvas_of(figure, results)
     paths = _paths(folder, stem)
     for path in paths:

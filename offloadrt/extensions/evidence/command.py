@@ -183,7 +183,7 @@ def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
 
 @attrs.frozen
 class ConformanceDifference:
-    """The first difference of a case; step -1 is the outcome of the whole program. Values are in Python's notation."""
+    """The first difference in a recorded program (`case`); step -1 is its outcome. Values are in Python's notation."""
 
     case: str
     step: int

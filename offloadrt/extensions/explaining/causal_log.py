@@ -81,7 +81,7 @@ WIDTH = len(Resumption._fields)
 
 
 class CausalLog:
-    """Observes a simulation and records resumptions, annotations and source lines.
+    """Observes a simulation: records which actor lets which go on (resumptions), annotations and source lines.
 
     `position` returns the number of events so far (`Trace.count`). history: whether to keep every resumption, for
     `rows`; without it only `annotations` are kept, which suffice for a picture.

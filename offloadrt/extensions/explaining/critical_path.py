@@ -109,7 +109,7 @@ IDLE = Doing()
 
 @attrs.define(eq=False)
 class History:
-    """The events and resumptions of a run, sorted by actor, kernel and lock. Times are integer picoseconds."""
+    """The events of a run, and which actor let which go on (resumptions), by actor, kernel and lock; in picoseconds."""
 
     names: dict[int, str] = attrs.field(factory=dict)
     steps: dict[int, ActorSteps] = attrs.field(factory=dict)
@@ -180,9 +180,10 @@ def history_of(
     source_lines: dict[int, str],
     arrivals: dict[int, tuple[int, int]],
 ) -> History:
-    """Sort a run's events and resumptions by actor.
+    """Sort a run's events and resumptions (which actor let which go on) by actor.
 
-    rows: events that count in the trace hash, in order. arrivals: as in `History`.
+    rows: events that count in the trace hash, in order. arrivals: by kernel, when it reached the compute units, and how
+    many resumptions the run had had until then.
     """
     history = History(source_lines=source_lines, resumptions=resumptions, arrivals=arrivals)
     for number, resumption in enumerate(resumptions):

@@ -60,10 +60,10 @@ class EntryEffect:
 
 @attrs.define
 class MovedRuns:
-    """Repeats some runs with entries moved to both ends of their ranges, until a deadline.
+    """Repeats some runs with profile entries moved to both ends of their ranges, until a deadline.
 
-    nominal: the results of the unchanged runs. deadline: a reading of `clock_of(jobs)`, in seconds. most: how many more
-    runs may be made; None for any number.
+    points, nominal: the runs and their results without a change. deadline: a reading of `clock_of(jobs)`, in seconds.
+    most: how many more runs may be made; None for any number.
     """
 
     points: Sequence[Point]
@@ -128,10 +128,11 @@ def _moved(point: Point, keys: Iterable[str], end: str) -> Point | None:
 def idle_entries(
     points: Sequence[Point], nominal: Sequence[Result], pool: Executor, *, jobs: int = 1, budget_s: float = math.inf
 ) -> frozenset[str]:
-    """Return the entries that change no run at either end of their ranges, as far as `budget_s` seconds suffice.
+    """Return the uncertain profile entries that change no run at either end of their ranges.
 
-    The entries that are charged for nothing that the runs did are first moved together. If a set of entries changes a
-    run, each half of the set is tried.
+    points, nominal: the runs and their results with each range at its mean. budget_s: real time in seconds; entries
+    that were not tried in time are not returned. The entries that are charged for nothing that the runs did are first
+    moved together. If a set of entries changes a run, each half of the set is tried.
     """
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)
     places = [_places(result) for result in nominal]
@@ -242,9 +243,10 @@ def screen(
 
 
 def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
-    """Return for each entry the correlation of its position in its range with a figure; 0 if one of them is constant.
+    """Return for each uncertain entry the correlation of its position in its range with a figure of the runs.
 
-    places: for each draw (random sample), the position of every entry. figures: the figure in each draw.
+    It is 0 if one of them is constant. places: for each draw (random sample), the position of every entry. figures: the
+    figure in each draw.
     """
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:

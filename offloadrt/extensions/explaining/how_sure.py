@@ -108,7 +108,7 @@ class Drawn:
 
 
 def shares_at(point: Point) -> bytes:
-    """Run one point; return as JSON its limit, its critical path's shares by resource, and its times; or an error."""
+    """Make one run; return as JSON its limit, its critical path's shares by resource, and its times; or an error."""
     try:
         observed = observe(registry.find(point.scenario), point.parameters, point.options)
     except (UserError, ScriptFailed) as error:
@@ -133,10 +133,11 @@ def robustness_of(
     deadline: float = math.inf,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Drawn | None:
-    """Run a point with `draws` random samples of its uncertain entries; compare what limits each run with `limit`.
+    """Repeat a run with `draws` random samples of its uncertain entries; compare what limits each with `limit`.
 
-    No run is begun after `deadline`, a reading of `time.monotonic` in seconds; `jobs` runs are made at a time. Returns
-    None if the machine has no uncertain entry, or if there was no time for a run.
+    point, result: the original run and its result. merit: the name of the time that is to be improved. No run is begun
+    after `deadline`, a reading of `time.monotonic` in seconds; `jobs` runs are made at a time. Returns None if the
+    machine has no uncertain entry, or if there was no time for a run.
     """
     spec = spec_of(point)
     common = Draws.of([spec], (one for one in map(named_range, result.inputs) if one is not None))
@@ -398,7 +399,7 @@ class SobolIndices:
 def groups_of(
     places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
 ) -> dict[str, str]:
-    """Return the group of each entry: one of its own for the `most` that correlate best with the figure.
+    """Return the group of each uncertain entry: one of its own for the `most` that correlate best with a figure.
 
     All other entries share one group. places: for each draw (random sample), the position of every entry in its range.
     figures: the figure in each draw.

@@ -110,7 +110,11 @@ def _seconds(text: str) -> float:
 def drawn_of(
     chosen: Any, given: Mapping[str, Any], spec: RunSpec, window: tuple[int, int] | None, patterns: Sequence[str]
 ) -> Any:
-    """Run a scenario and draw it as a figure of matplotlib. Raises what `execute` and `drawn` raise."""
+    """Run a scenario and draw it as a figure of matplotlib.
+
+    window: begin and end in picoseconds; None: all that was measured. patterns: names of the tracks to draw; none: all.
+    Raises UserError if these show nothing, and what `execute` raises.
+    """
     from offloadrt.extensions.explaining.sentence import observe
 
     library("matplotlib")

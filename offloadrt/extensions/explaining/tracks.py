@@ -70,7 +70,7 @@ class Counter:
 
 
 class Timeline:
-    """A canvas (`drawing.Canvas`) that keeps what is drawn on it, as tracks with slices, and counters."""
+    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters."""
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}

@@ -92,7 +92,7 @@ _BYTES: Final = {name: COMMON + EVENTS[name].payload.index("bytes") for name in 
 
 
 def run_with_work(point: Point) -> bytes:
-    """Run a point of a sweep as `run_point` does; return its result as JSON, with the run's `WorkDone` as `work`."""
+    """Run a point (one run) of a sweep; return its result as JSON, with the run's `WorkDone` as `work`."""
     causal_log, runs = CausalLog(history=False), list[Run]()
     options = attrs.evolve(point.options, record=True, hash=bool(point.options.hash))
     try:

@@ -344,7 +344,7 @@ class FailureRecord:
 
 @attrs.frozen
 class ExplorationRecord:
-    """The JSON record that `explore` prints: the outcomes of all runs, first that of the order of scheduling.
+    """The JSON record that `explore` prints: the outcomes of all runs, first that of the run without changes of order.
 
     `every_schedule`: whether all schedules within the bound of `dfs` were run.
     """

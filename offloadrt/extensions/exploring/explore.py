@@ -63,7 +63,7 @@ class CountedOutcomes(ABC):
 
     @abstractmethod
     def is_failure(self, outcome: RunOutcome) -> bool:
-        """Tell whether an outcome is a failure."""
+        """Tell whether an outcome is a failure: an error, or a result that the program should not have."""
 
     @property
     def failures(self) -> list[Counted]:
@@ -235,7 +235,7 @@ class WitnessedProgram(Program, Protocol):
     """A program that can record where it waits."""
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
-        """Run the program once in the order of scheduling; return its outcome and the awaits it made."""
+        """Run the program once, actors in the order in which they become ready; return its outcome and awaits."""
 
 
 @attrs.define(kw_only=True)

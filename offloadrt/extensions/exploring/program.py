@@ -372,7 +372,7 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Run the program in a case and in the order of scheduling; return reports of mistakes of the runtime itself."""
+    """Run the program in a case, and without changes of order; return reports of mistakes of the runtime itself."""
     found: list[str] = []
     for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
         run, parameters = program._made(one, strategy=one.strategy)
@@ -511,7 +511,7 @@ class StoryStrategy(Watched):
         return f"{actor.name} ({site})" if site else actor.name
 
     def lines(self) -> list[str]:
-        """Describe, one line of text each, where the run differed from the order of scheduling."""
+        """Describe, one line of text each, where another actor went on than the one that had become ready first."""
         lines = []
         for one in self.departed:
             late = "goes behind the others" if not one.seconds else f"is held back for {_time(one.seconds)}"
@@ -525,7 +525,7 @@ class StoryStrategy(Watched):
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
     """Run a case once more; return as lines of text what was special: faults, changed costs, changed order.
 
-    The changes of order are those from the order of scheduling.
+    The order is changed where another actor goes on than the one that became ready first.
     """
     told = StoryStrategy(case.strategy)
     program.run(case, told)

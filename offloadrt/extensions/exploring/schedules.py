@@ -27,8 +27,8 @@ from offloadrt.study.errors import UserError, did_you_mean
 class ScheduleCase:
     """One schedule of a run, with the costs and the faults that the run has.
 
-    The schedule is a strategy with its numbers, or a list of recorded departures: choices other than the order of
-    scheduling.
+    The schedule is a strategy with its numbers, or a list of recorded departures: moments at which another actor goes
+    on than the one that became ready first.
     """
 
     kind: str = "fifo"
@@ -63,7 +63,7 @@ class ScheduleCase:
 
     @property
     def size(self) -> int:
-        """Return the number of departures (other choices than scheduling order) plus the number of random costs."""
+        """Return the number of departures (another actor than the first ready one goes on) plus random costs."""
         return len(self.departures) + len(self.costs)
 
 

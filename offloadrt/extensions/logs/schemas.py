@@ -29,7 +29,7 @@ def types_of(command: str) -> list[Any]:
 
 
 def schema_of(command: str) -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of a command's output. Raises UserError as `types_of`."""
+    """Return the JSON schema (draft 2020-12) of a command's output. Raises UserError for one that prints no JSON."""
     types = types_of(command)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     one = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}

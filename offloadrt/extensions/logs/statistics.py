@@ -137,7 +137,8 @@ class TraceStatistics:
     """Sums over events; a sink of `Trace`, or made from rows with `TraceStatistics.of(rows)`.
 
     locks: by name of the lock (entry locks are summed). engines: by (device, engine). kernels: by (device, name).
-    bytes: by (direction, memory), such as ("h2d", "pinned"). calls: the API calls, as the driver's own `Calls`.
+    bytes: by (direction, memory), such as ("h2d", "pinned"). calls: how often each API function was called, and how
+    long that took.
     """
 
     def __init__(self) -> None:

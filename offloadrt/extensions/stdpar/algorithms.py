@@ -109,8 +109,8 @@ class Algorithms(ABC):
     An algorithm that returns nothing may still be running when the call returns.
 
     Each method raises KernelError for arguments that the kernel cannot take, ValueError for an `init` of None, and what
-    the driver raises. Where an argument points to memory that only the host can use, it raises what the
-    implementation's `HostPointer` says.
+    the driver raises. Where an argument points to memory that only the host can use, the algorithm runs on the host, or
+    raises HostPointerInKernel or CompilationRefused, as the implementation does.
     """
 
     @abstractmethod

@@ -243,7 +243,7 @@ class Executor:
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """Handle an operation that matters to barriers: the thread waits for its queue if a barrier stays here."""
+        """Let the thread wait for its queue if a barrier stays at an operation of the kind `marker`."""
         if self.is_late and marker is Marker.ALLOCATION:
             return
         runtime = self.runtime
@@ -254,7 +254,7 @@ class Executor:
             await self.drain()
 
     async def meets_call(self, name: str) -> None:
-        """Handle a call of a function that is not inlined: the thread waits for its queue before such a call.
+        """Let the thread wait for its queue before it calls a function that is not inlined.
 
         Nothing is done for a program that waits explicitly.
         """

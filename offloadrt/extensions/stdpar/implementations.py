@@ -92,8 +92,9 @@ class AllocationMap:
 class PrefetchMode(enum.Enum):
     """When allocations are prefetched to the device (``ACPP_STDPAR_PREFETCH_MODE``).
 
-    FIRST: before the first kernel that uses the allocation. ALWAYS: see `AlwaysReading`. AFTER_SYNC: once in a batch,
-    and only for the first operation after a wait.
+    FIRST: before the first kernel that uses the allocation. ALWAYS: before every kernel that uses it, or before the
+    first one in each batch (`AlwaysReading`); a batch is what a thread submits between two waits. AFTER_SYNC: once in a
+    batch, and only for the first operation after a wait.
     """
 
     NEVER = "never"
@@ -273,7 +274,8 @@ class Implementation:
     def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
         """Tell whether an algorithm with this policy may run on the device; the kernel's pointers do not matter here.
 
-        independent_progress: see `Offloading`. Raises ValueError for an algorithm that does not exist.
+        independent_progress: whether the device's work items make progress independently of one another. Raises
+        ValueError for an algorithm that does not exist.
         """
         if algorithm not in ALGORITHMS:
             raise ValueError(f"no algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")

@@ -470,7 +470,7 @@ class StdPar(OffloadProgram[HostThread]):
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:
-        """Return the program's counts so far, by name: its `Counts`, barriers elided, decisions of the heuristic."""
+        """Return the program's counts so far, by name: algorithms, waits, prefetches, barriers elided, and so on."""
         decisions = [decision for heuristic in self.runtime.heuristics for decision in heuristic.decisions]
         return {
             **attrs.asdict(self.counts),

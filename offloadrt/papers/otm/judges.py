@@ -265,7 +265,7 @@ ALL_IMPLICIT, ALL_EXPLICIT = {"otm.threshold": "2"}, {"otm.threshold": "0"}
 
 
 def program(benchmark: str) -> HostProgram:
-    """Analyse a program as the paper's compiler does."""
+    """Return the target regions and objects of a benchmark, as read from its source: OTM's compiler pass."""
     return HostProgram.of(PROGRAMS[benchmark])
 
 

@@ -298,7 +298,7 @@ class Sheet:
         return 1.0 - (self.length + self.width) / (2.0 * self.elements)
 
     def neighbours(self, rng: np.random.Generator) -> Ints:
-        """Return [face, element]: the element behind each face, or `WING` in front and behind, `FAR` at the sides."""
+        """Return [face, element]: the element behind each face, or a code for the wing's or the far field's side."""
         number = np.arange(self.elements)
         if self.numbering == "random":
             number = rng.permutation(self.elements)

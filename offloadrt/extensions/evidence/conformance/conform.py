@@ -632,7 +632,7 @@ class ConformanceFileError(ValueError):
 
 
 def read_cases(path: Path) -> Iterator[RecordedProgram]:
-    """Read the cases of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
+    """Read the recorded programs (cases) of a JSON Lines file, plain or gzipped. Raises ConformanceFileError."""
     try:
         raw = regular(path).read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -651,7 +651,10 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
 
 
 def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
-    """Replay every case of the files, and return the report. Raises ConformanceFileError for a bad file."""
+    """Replay every recorded program (case) of the files, and return the report.
+
+    gear: the emulator's engine. Raises ConformanceFileError for a bad file.
+    """
     cases = 0
     first: list[ReplayDifference] = []
     for path in paths:
@@ -666,10 +669,10 @@ def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceRep
 def replay_case(
     case: RecordedProgram, gear: Gear = "turbo", machine: str = "", lowering: bool = False
 ) -> list[ReplayDifference]:
-    """Replay one case; return all differences in order, none if the emulator does what was recorded.
+    """Replay one recorded program; return all differences in order, none if the emulator does what was recorded.
 
-    `gear` is the emulator's engine. `machine` replaces the one of `MACHINES` for the case's mode. With `lowering`, the
-    lowered items (order, addresses, sizes, map types) are compared with clang's as well.
+    `gear` is the emulator's engine. `machine` replaces the default machine for the program's mode (copy or usm). With
+    `lowering`, the lowered items (order, addresses, sizes, map types) are compared with clang's as well.
     """
     sim = Simulation(gear=gear)
     replay = Replay(case, sim, machine or MACHINES[case.mode], lowering)

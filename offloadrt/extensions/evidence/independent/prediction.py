@@ -326,7 +326,7 @@ NO_RUN = "it names no run: a table [result.run] has scenario, machine and figure
 
 
 def plan(entry: MeasuredResult, file: str) -> EntryPlan:
-    """Find the runs that predict an entry's values, or the reasons why no run predicts them.
+    """Find the runs that predict the values of a measured result, or the reasons why no run predicts them.
 
     Raises UserError, with file, entry and field, for a run that cannot be made.
     """

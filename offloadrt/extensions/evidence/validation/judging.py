@@ -199,7 +199,7 @@ class JudgingGrid(ABC):
     @property
     @abstractmethod
     def described(self) -> str:
-        """Return in words how many points the grid has, for the report."""
+        """Return in words how many runs the grid has, for the report."""
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
         """Return the point (one run) of the paper's scenario, or of another; `record` says whether events are kept."""
@@ -406,7 +406,10 @@ So their values change no verdict, and no digest of a report contains them.
 
 
 def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
-    """Tell whether the programs of a paper can use the mechanism whose cost a profile's entry gives."""
+    """Tell whether the programs of a paper can use the mechanism whose cost a profile's entry gives.
+
+    uses: entries that its programs use although most programs use no such mechanism.
+    """
     return entry in uses or not entry.startswith(RARELY_USED)
 
 

@@ -18,7 +18,7 @@ from offloadrt.extensions.exploring.strategies.schedule import Choice, Departure
 
 @attrs.frozen
 class Dfs:
-    """Enumerates schedules with at most ``bound`` departures from the order of scheduling.
+    """Enumerates schedules with at most ``bound`` departures from the order in which actors become ready.
 
     A departure is another choice among the actors that are ready at one instant. Unless ``held`` is 0.0, it may also be
     that an actor is held back for ``held`` virtual seconds. `after` derives the next schedules from a run.
@@ -30,8 +30,9 @@ class Dfs:
     def after(self, departures: Sequence[Departure], chances: Sequence[Chance]) -> Iterator[tuple[Departure, ...]]:
         """Yield the schedules with one departure more than a run, each as a tuple of departures.
 
-        departures: those of the run. chances: all moments at which it could have departed from the order of scheduling.
-        The added departure comes after all others, so that every schedule is yielded once.
+        departures: those of the run. chances: all moments at which another actor than the first that was ready could
+        have gone on, or an actor could have been held back. The added departure comes after all others, so that every
+        schedule is yielded once.
         """
         if len(departures) >= self.bound:
             return

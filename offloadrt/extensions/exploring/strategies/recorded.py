@@ -52,7 +52,7 @@ class Watched:
 
 @attrs.define
 class Recorded(Watched):
-    """Chooses as ``strategy`` does, and records each choice that differs from the order of scheduling.
+    """Chooses as ``strategy`` does, and records each choice of another actor than the one that became ready first.
 
     A `Schedule` made from ``departures``, with the same ``reach``, repeats the run exactly. ``lateness`` is a shorter
     list that repeats it only approximately: for each actor that was passed over or held back, it has one `Hold` with

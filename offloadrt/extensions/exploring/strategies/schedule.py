@@ -11,10 +11,10 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Choice:
-    """A recorded difference from the order of scheduling: another one of the ready actors goes on.
+    """A recorded choice: another one of the ready actors goes on than the one that became ready first.
 
     step: the number of the choice in the run, from 1. place: the index, among the ready actors, of the one that goes
-    on; in the order of scheduling it is always 0.
+    on; the first has index 0.
     """
 
     step: int
@@ -23,7 +23,7 @@ class Choice:
 
 @attrs.frozen
 class Hold:
-    """A recorded difference from the order of scheduling: an actor is held back for some virtual time.
+    """A recorded delay: an actor that could go on is held back for some virtual time.
 
     time: the actor is held back when it goes on for this many-th time, counted from 1. Only those times are counted at
     which other actors could go on as well. seconds: how long; with 0.0 it goes on after all actors that are ready then.
@@ -40,10 +40,10 @@ Departure = Choice | Hold
 
 @attrs.define
 class Schedule:
-    """A strategy that repeats recorded differences from the order of scheduling (`Choice` and `Hold`).
+    """A strategy that repeats recorded choices and delays of actors (`Choice` and `Hold`).
 
-    Everywhere else it resumes actors in the order of scheduling. reach: by how many virtual seconds a timer may be
-    later than the earliest one and still be among the actors to choose from; it must be that of the recorded strategy.
+    Everywhere else the actor that became ready first goes on. reach: by how many virtual seconds a timer may be later
+    than the earliest one and still be among the actors to choose from; it must be that of the recorded strategy.
     """
 
     departures: Sequence[Departure]

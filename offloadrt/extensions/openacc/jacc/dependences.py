@@ -225,9 +225,10 @@ class Order:
         return behind
 
     async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Run `work` on every device: in queues that the data's dependences choose, or in step with the host.
+        """Run `work` on every device, ordered by `execution`; under ``sync`` the host waits until it is done.
 
-        reads, writes: the bytes of host memory whose copies on the devices `work` reads and writes.
+        reads, writes: the bytes of host memory whose copies on the devices `work` reads and writes; they decide in
+        which queues it runs.
         """
         if self.execution == "sync" and len(self.devices) == 1:
             await self.run(name, work, self.devices[0])

@@ -162,7 +162,7 @@ Number = bool | int | float
 
 
 class PushFlags(enum.Flag):
-    """How the kernel of a push (a launch by JACC) is specialised.
+    """How the kernel of a push (a launch by JACC) is specialised for its arguments.
 
     RESTRICT: the code assumes that no written array shares a byte with another argument. VAR_OPT: scalars are compiled
     in as constants, so that another value means another kernel.

@@ -542,7 +542,7 @@ class MemoryEvents:
         return bool(self._pending.get(thread))
 
     def take_touches(self, thread: int) -> int:
-        """Close the list of a thread's memory accesses since its last record; return its number, -1 if it is empty."""
+        """Close the list of the host's accesses since a thread's last record; return its number, -1 if it is empty."""
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE

@@ -237,7 +237,10 @@ class ObservedReplay:
             self._tell(KernelCopied(HOST if on_host else device, begin, end))
 
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
-        """Report that an MPI call of the running thread uses device memory, like a directive with one memory access."""
+        """Report that an MPI call of the running thread uses device memory, like a directive with one memory access.
+
+        where, call: the call's source line and name. cause: the number of the directive that stands for the call.
+        """
         self.comes_to(where)
         self._tell(DirectiveBegan(cause, device, call))
         self._tell(KernelSubmitted(cause, device, call, (use,)))

@@ -353,7 +353,7 @@ class Updated:
 
 @attrs.define
 class Experiment:
-    """A `Setup` on an OpenMP program. With real data it has the domain from which the patches come.
+    """Runs what a `Setup` describes on an OpenMP program. With real data it has the domain from which patches come.
 
     Raises ParameterError for managed memory where the machine has none.
     """

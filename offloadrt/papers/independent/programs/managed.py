@@ -231,7 +231,7 @@ def touch(data: Floats, pages: int, words: int) -> None:
 
 
 async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[Any]:
-    """Run STREAM's triad once over three managed arrays that this thread has written; return the arrays."""
+    """Make three managed arrays, write them, run STREAM's triad over them once on the device, and return them."""
     arrays = [await t.malloc_managed(name, elements, written=True) for name in "abc"]
     async with loop.timed():
         await t.launch(triad, *arrays, 3.0, grid=min(MOST_BLOCKS, -(-elements // BLOCK)), block=BLOCK)
@@ -240,7 +240,7 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 
 
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
-    """Iterate the five-point stencil between two grids that this thread has written; return both grids.
+    """Make two managed grids, write them, iterate the five-point stencil between them on the device, and return both.
 
     occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
     """
@@ -257,7 +257,7 @@ async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int,
 
 
 async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int, block: int) -> None:
-    """Touch every page of an array in order, after this thread has written it. block: threads per block."""
+    """Make a managed array, write it, and touch its pages in order on the device. block: threads per block."""
     pages = -(-nbytes // 4096)
     data = await t.malloc_managed("data", pages * PAGE_WORDS, written=True)
     async with loop.timed():
@@ -389,7 +389,7 @@ def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages
 
 
 async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: int, passes: int) -> list[Any]:
-    """Increment a word in some random pages of each block of an array that this thread has written.
+    """Make a managed array, write it, and increment a word in some random pages of each of its blocks on the device.
 
     The list of pages goes through the blocks in order. The measured program takes the blocks in random order, which
     makes no difference to the driver: it looks at no neighbours beyond a block.
@@ -425,7 +425,7 @@ async def one_warp(t: cuda.HostThread, loop: KernelLoop) -> list[Any]:
 async def oversubscribed(
     t: cuda.HostThread, loop: KernelLoop, nbytes: int, order: Order, advised: Advised, warm_up: int, launches: int
 ) -> None:
-    """Copy one word of each page from an array that this thread has written to one that nobody has touched.
+    """Make and write a managed array, then copy one word of each page of it to an array that nobody has touched.
 
     nbytes: of both arrays. order: in which a thread takes its pages. advised: the memory advice or prefetch for both
     arrays. warm_up, launches: how many copies are made before the timed part and in it.
@@ -556,7 +556,7 @@ def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
 
 
 async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> dict[str, int]:
-    """Search a graph of 2**scale vertices, which this thread has written, breadth first on the GPU.
+    """Make and write a random graph of 2**scale vertices, and search it breadth first on the GPU.
 
     Returns the number of levels and of vertices reached.
     """

@@ -77,7 +77,7 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Multiply pairs of links, as `legs_ahead` does, for the plaquettes that lie behind the site in direction n."""
+    """At each site, multiply two pairs of links for the plaquettes that lie behind the site in direction n."""
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
     ):
