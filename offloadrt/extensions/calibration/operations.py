@@ -254,7 +254,10 @@ def _measurement(key: str, values: Sequence[float], what: str, count: int) -> Me
 
 @attrs.frozen
 class LinearCost:
-    """A cost that is a linear function of a size, in bytes or pages or segments."""
+    """A cost that is a linear function of a size, in bytes or pages or segments: samples of both parts, in seconds.
+
+    intercepts, slopes: samples of the constant part and of the part per unit. count: the number of operations.
+    """
 
     intercepts: list[float]
     """Estimates of the constant part in seconds, one from each call with a small size."""

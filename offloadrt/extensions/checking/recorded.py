@@ -74,7 +74,7 @@ class KernelStrayed:
 
 @attrs.frozen
 class BlockNew:
-    """The running strand has allocated these bytes of the host, and whatever stores there is reported (`HostUsed`)."""
+    """The running host thread or task has allocated host memory to which all stores are reported (`HostUsed`)."""
 
     begin: int
     nbytes: int
@@ -82,7 +82,7 @@ class BlockNew:
 
 @attrs.frozen
 class KernelCopied:
-    """The kernel that the running strand launches next reads these bytes only as it copies whole objects.
+    """The kernel that the running host thread or task launches next reads these bytes only to copy whole objects.
 
     memory: HOST for the host addresses of mapped arrays; else a device. Some bytes may belong to no member of an
     object, so that nobody ever writes them.
@@ -156,7 +156,10 @@ class ProgramCut:
 
 @attrs.frozen
 class KnownCopy:
-    """What a recording knows about a copy. Copies of one host range have equal bytes if their `content` is equal."""
+    """What a recording knows of a copy between host and device.
+
+    op: h2d or d2h. content: a number for the bytes; copies of one host range with equal numbers have equal bytes.
+    """
 
     op: str
     host_address: int

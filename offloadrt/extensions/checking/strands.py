@@ -242,7 +242,7 @@ class Strands:
     # events
 
     def signalled(self, what: Hashable) -> None:
-        """Record that `what` stands for all that the running strand has done so far; begin the strand's next epoch."""
+        """Record that the signal `what` stands for all that the running strand has done; begin its next epoch."""
         strand = self.current()
         signal = self._signals.setdefault(what, _Signal())
         signal.add(strand)

@@ -83,7 +83,10 @@ def number_of(value: Cell) -> float:
 
 
 def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, names: Sequence[str]) -> list[Series]:
-    """Sort the rows of a panel into series; a value has the same colour in all panels. names: the texts along x."""
+    """Sort the rows (runs) of a panel into its lines or bars; a value has the same colour in all panels.
+
+    names: the texts along x.
+    """
     colours = list(dict.fromkeys(cells[name] for cells in rows for name in figure.lines[:1]))
     dashes = list(dict.fromkeys(tuple(cells[name] for name in figure.lines[1:]) for cells in rows))
     lines: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}

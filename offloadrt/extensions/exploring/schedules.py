@@ -88,7 +88,7 @@ def packed(case: ScheduleCase) -> list[Any]:
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
-    """Return the case from the list that `packed` made. Raises ValueError, TypeError or KeyError for another list."""
+    """Return the case from the list that `packed` makes. Raises ValueError, TypeError or KeyError for another list."""
     kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),

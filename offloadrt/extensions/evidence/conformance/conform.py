@@ -54,7 +54,8 @@ class ArraySpec(msgspec.Struct, frozen=True):
 class MapItemSpec(msgspec.Struct, frozen=True):
     """A list item of a map or motion clause of a recorded program.
 
-    whole: whether it is written as the array's bare name, without a section. stride, count: for a strided update.
+    arr: the array's name. off, len: the section's begin and length in bytes. whole: whether it is written as the
+    array's bare name, without a section. stride, count: for a strided update.
     """
 
     arr: str
@@ -81,7 +82,10 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, order=True):
-    """An entry of the present table as LLVM prints it; the reference counts are text."""
+    """An entry of the present table as LLVM prints it: the bytes [off, off + len) of an array, and reference counts.
+
+    dyn, hold: the dynamic count and that of the modifier ompx_hold, as text.
+    """
 
     arr: str
     off: int
@@ -98,7 +102,11 @@ class LoweredCall(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What LLVM's runtime did in a step; `host` and `device` hold each array's values that changed in it."""
+    """What LLVM's runtime did in a step; `host` and `device` hold each array's values that changed in it.
+
+    ops: its operations, such as copies. lowered: the calls that clang generated. table: the present table afterwards.
+    rc: what a routine returned. fatal: whether the program died.
+    """
 
     ops: list[dict[str, Any]]
     present: dict[str, list[list[int]]] = {}
@@ -178,7 +186,10 @@ class FreeStep(StepSpec, frozen=True, tag="free"):
 
 
 class AssociateStep(StepSpec, frozen=True, tag="assoc"):
-    """A recorded call of omp_target_associate_ptr; `hoff` is the offset in the device block in bytes."""
+    """A recorded call of omp_target_associate_ptr for the device block `h`; offsets are in bytes.
+
+    off: where the associated bytes begin in the array `arr`. hoff: where they begin in the block.
+    """
 
     arr: str
     h: str

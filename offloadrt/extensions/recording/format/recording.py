@@ -105,7 +105,7 @@ class PartKind(enum.IntEnum):
 
 
 class PartFlag(enum.IntFlag):
-    """More properties of a part of an MPI call; `native/ranks.h` uses the same bits."""
+    """Bits that say more of a part of an MPI call, such as how a message is sent; `native/ranks.h` has the same."""
 
     STRIDED = 1
     SYNCHRONOUS = 2
@@ -566,10 +566,7 @@ class Recording:
         return 1 + max(self.device_numbers, default=0)
 
     def range_of(self, table: str, number: int) -> range:
-        """Return the row indices of the list with this number.
-
-        `table` is its table, such as ``items`` or ``operations``.
-        """
+        """Return the indices of the rows of list `number` in a table of lists, such as ``items`` or ``operations``."""
         if number < 0:
             return range(0)
         first = self.columns[f"{table}.first"]
@@ -583,7 +580,11 @@ FIELDS: Final = len(RECORD)
 
 @attrs.define(eq=False)
 class ListTable:
-    """Lists of rows of whole numbers; equal lists are stored once. ``add`` returns the number of a list."""
+    """Collects lists of rows of whole numbers for a recording; equal lists are stored once.
+
+    ``add`` returns the number of a list. table, row: names of the table and of its rows. fields: names of a row's
+    numbers.
+    """
 
     table: str
     row: str
@@ -604,7 +605,7 @@ class ListTable:
 def list_columns(
     table: str, row: str, fields: Sequence[str], lists: Sequence[Sequence[Sequence[int]]]
 ) -> dict[str, Column]:
-    """Join lists of rows to columns: the index at which each list begins, and all rows in order."""
+    """Join lists of rows to columns, named after `table` and `row`: where each list begins, and all rows in order."""
     first = np.zeros(len(lists) + 1, "u8")
     first[1:] = np.cumsum([len(rows) for rows in lists], dtype="u8")
     rows = [entry for entries in lists for entry in entries]
@@ -612,7 +613,7 @@ def list_columns(
 
 
 def row_columns(table: str, fields: Sequence[str], rows: Sequence[Sequence[int]]) -> dict[str, Column]:
-    """Make the columns of a table from its rows."""
+    """Make the columns of a table from its rows: for each of `fields`, the values of all rows."""
     names = [f"{table}.{field}" for field in fields]
     if not rows:
         return {name: np.zeros(0, COLUMNS[name]) for name in names}

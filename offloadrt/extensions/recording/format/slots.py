@@ -356,7 +356,10 @@ _TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
 
 @attrs.frozen(eq=False)
 class RecordedEvent:
-    """A slot of a thread, with the slots that follow and belong to it."""
+    """An event of a thread: a slot (fixed-size row of the raw files), and the slots that follow and belong to it.
+
+    kind: a `Slot`. row: the first slot. parts: the others.
+    """
 
     kind: int
     thread: int

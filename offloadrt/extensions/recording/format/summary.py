@@ -95,7 +95,7 @@ class ThreadSummary:
 
 @attrs.frozen
 class MessageSummary:
-    """The MPI calls at one source line, added up."""
+    """The MPI calls at one source line, added up: how many calls, messages and bytes, and from or to where."""
 
     source: str
     call: str

@@ -445,7 +445,7 @@ _CHUNK = 1 << 12
 
 
 class ReplayedDirectives(Protocol):
-    """The methods that `TaskWalk` calls for records that are no synchronization; `ReplayedProgram` has them."""
+    """What a walk through a recording's tasks (`TaskWalk`) calls for records that do not synchronize threads."""
 
     recording: Recording
     host_time: float

@@ -388,7 +388,11 @@ def part(total: int, number: int, of: int) -> int:
 
 @attrs.frozen
 class MonteCarloStep:
-    """The counts of what one crowd does in one Monte Carlo step."""
+    """The counts of what one crowd does in one Monte Carlo step.
+
+    moves: of electrons. jobs: batches of the non-local pseudopotential. updates, reallocations: matrices copied to the
+    host, and arrays allocated anew.
+    """
 
     moves: int
     jobs: int
