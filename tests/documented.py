@@ -18,6 +18,9 @@ PAGES = [
     *sorted((DOCS / "how-to").glob("*.md")),
     *sorted((DOCS / "explanation").glob("*.md")),
 ]
+"""Pages with commands and programs, which are run."""
+WRITTEN = [*PAGES, ROOT / "ARCHITECTURE.md", DOCS / "reference" / "api.md", DOCS / "reference" / "glossary.md"]
+"""All pages that people write: docs/generated.py makes the others when the site is built."""
 
 
 @attrs.frozen

@@ -6,19 +6,19 @@ import re
 from pathlib import Path
 from textwrap import indent
 
+import documented
 import pytest
-from documented import blocks
 
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.study import execute, find_scenario
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "gallery" not in path.parts and "reference" not in path.parts)
+PAGES = [page for page in documented.WRITTEN if page.is_relative_to(DOCS)]
 
 
 @pytest.fixture
 def jacobi(tmp_path: Path) -> str:
-    (program,) = blocks(DOCS / "tutorial.md", "python")
+    (program,) = documented.blocks(DOCS / "tutorial.md", "python")
     path = tmp_path / "jacobi.py"
     path.write_text(program, encoding="utf-8")
     return str(path)
@@ -37,14 +37,14 @@ def test_the_tutorials_program_finds_what_the_tutorial_says(jacobi: str) -> None
 def test_the_notebooks_page_works_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {}
     monkeypatch.chdir(tmp_path)  # where the page is saved
-    exec("\n".join(blocks(DOCS / "how-to" / "notebooks.md", "python")), names)
+    exec("\n".join(documented.blocks(DOCS / "how-to" / "notebooks.md", "python")), names)
     assert names["table"]["threads"].to_list() == [1, 1, 2, 2, 4, 4]  # type: ignore[index]
     assert (tmp_path / "exahype.html").is_file()
 
 
 def test_the_pieces_of_the_page_of_pragmas_make_a_program(tmp_path: Path) -> None:
     costs, nest, pointers = (
-        block for block in blocks(DOCS / "how-to" / "pragmas.md", "python") if block.startswith("@kernel")
+        block for block in documented.blocks(DOCS / "how-to" / "pragmas.md", "python") if block.startswith("@kernel")
     )
     begin = "import numpy as np\nfrom offloadrt import kernel, openmp as omp, scenario\n"
     body = f"async def body(t):\n{indent(pointers, '    ')}    b = t.array('b', 100, fill=1.0)\n"

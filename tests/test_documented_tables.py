@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from documented import DOCS, ROOT
+from documented import DOCS, ROOT, WRITTEN
 
 from bench.sampled_phases import PROGRAMS
 from offloadrt.extensions.checking.mistakes import WasteKind
@@ -23,7 +23,6 @@ from offloadrt.machine import available, load
 from offloadrt.runtime.environment import CHOOSING, ENTRIES, OFFLOAD
 from offloadrt.study import execute, find_scenario
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
 HEAD = re.compile(r"^ *\|(.*)\|\n *\|(?: ?--- ?\|)+\n((?: *\|.*\|\n?)+)", re.M)
 
 ELSEWHERE = {
@@ -65,7 +64,7 @@ def tables(page: Path) -> dict[str, list[list[str]]]:
 
 def table(page: str, head: str) -> list[list[str]]:
     """Return the rows of the table of a page whose head begins with these words, and note that it is compared."""
-    (path,) = (path for path in PAGES if path.name == page)
+    (path,) = (path for path in WRITTEN if path.name == page)
     (rows,) = (rows for words, rows in tables(path).items() if words.startswith(head))
     return rows
 
@@ -98,7 +97,7 @@ COMPARED = {
 
 def test_every_table_is_compared_or_says_where_it_is() -> None:
     known, open_tables, met = {*ELSEWHERE, *COMPARED}, [], set()
-    for page in PAGES:
+    for page in WRITTEN:
         for head in tables(page):
             found = {key for key in known if key[0] == page.name and head.startswith(key[1])}
             met |= found
@@ -118,7 +117,7 @@ TIME = re.compile(r"(\d+(?:\.\d+)?) (ms|µs)\b")
 def test_the_times_in_the_text_of_a_page_are_printed_in_its_blocks() -> None:
     """What the blocks print is compared by test_documented_commands.py."""
     unprinted = set()
-    for page in PAGES:
+    for page in WRITTEN:
         text = page.read_text(encoding="utf-8")
         fences = re.findall(r"^```.*?^```", text, re.M | re.S)
         printed = [(float(number), unit) for fence in fences for number, unit in TIME.findall(fence)]

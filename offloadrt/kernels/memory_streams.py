@@ -49,7 +49,7 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """The elements of one array that a launch loads from memory, or stores, in one order of access."""
+    """The elements of one array that a launch loads or stores in one order; elements next to one another are a run."""
 
     order: Order
     level: int
@@ -59,7 +59,7 @@ class AccessStream:
     written: float
     """Elements stored to memory."""
     places: float
-    """Number of runs of neighbouring elements; a run that is accessed again counts again."""
+    """The number of accessed runs; one that is accessed again counts again."""
     among: float
     """Number of runs if no condition excluded any; infinite when not known, or for a swept array."""
     _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)

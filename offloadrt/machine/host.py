@@ -489,7 +489,7 @@ class HostMemory:
 
     @property
     def population(self) -> PopulationSpec:
-        """Return the costs of untouched pages. Raises ProfileError when the profile lacks an entry."""
+        """Return what the first touch of a page costs. Raises ProfileError when the profile lacks an entry."""
         if self._population is None:
             raise TypeError("host memory without a population populates no pages")
         return self._population()

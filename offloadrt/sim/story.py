@@ -110,7 +110,7 @@ def holder(target: Any) -> str:
 
 
 def missing(target: Any) -> str:
-    """Return ``", to which host thread 2 has not come"`` if ``target`` knows who is missing, else an empty text."""
+    """Return ``", to which host thread 2 has not come"`` for a barrier or the like; an empty text for anything else."""
     names = target.missing() if hasattr(target, "missing") else []
     if not names:
         return ""

@@ -32,8 +32,8 @@ async def in_threads(run: Run, threads: int, body: Any) -> None:
     await run.parallel(body, num_threads=threads)
 
 
-async def in_cuda_threads(run: Run, threads: int, body: Any) -> None:
-    run.options = cuda.CUDAOptions(phantom=True)
+async def in_cuda_threads(run: Run, threads: int, body: Any, **options: Any) -> None:
+    run.options = cuda.CUDAOptions(phantom=True, **options)
     await run.parallel(body, threads)
 
 
@@ -337,7 +337,6 @@ async def one_nic(run: Run) -> None:
 @scenario
 async def faults_of_the_host(run: Run) -> None:
     """The host reads managed memory that a kernel wrote, page by page."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         a = await t.malloc_managed("a", 8 * MIB, "f8")
@@ -348,12 +347,11 @@ async def faults_of_the_host(run: Run) -> None:
             await t.host_access(a)
             await t.mem_prefetch(a)
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body)
 
 
 async def in_streams(run: Run, threads: int, kernels: int) -> None:
     """Let each thread put small kernels that do not depend on one another into a stream of its own."""
-    run.options = cuda.CUDAOptions(phantom=True)
 
     async def body(t: cuda.HostThread) -> None:
         stream = await t.stream_create(non_blocking=True)
@@ -361,7 +359,7 @@ async def in_streams(run: Run, threads: int, kernels: int) -> None:
             await t.launch(think, grid=4, block=128, iterations=10_000, stream=stream)
         await t.stream_synchronize(stream)
 
-    await run.parallel(body, threads)
+    await in_cuda_threads(run, threads, body)
 
 
 @scenario
@@ -740,7 +738,6 @@ async def kernel_over_the_link(run: Run) -> None:
 @scenario(machine="a100-node4")
 async def peers_through_the_host(run: Run) -> None:
     """One GPU hands large arrays to another one, and nobody has enabled peer access."""
-    run.options = cuda.CUDAOptions(phantom=True, num_devices=2)
 
     async def body(t: cuda.HostThread) -> None:
         here = await t.malloc(32 * MIB, "f8")
@@ -750,7 +747,7 @@ async def peers_through_the_host(run: Run) -> None:
             await t.memcpy_async(there, here)
             await t.device_synchronize()
 
-    await run.parallel(body, 1)
+    await in_cuda_threads(run, 1, body, num_devices=2)
 
 
 @scenario

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -208,15 +209,15 @@ class Access:
 
 
 @attrs.define(eq=False)
-class Cell:
+class Cell(ABC):
     """A range of addresses [begin, end) about which a part of the checker knows the same for each byte."""
 
     begin: int
     end: int
 
+    @abstractmethod
     def part(self, begin: int, end: int) -> Self:
         """Return a cell with the same knowledge for a part of this cell's addresses."""
-        raise NotImplementedError
 
 
 C = TypeVar("C", bound=Cell)

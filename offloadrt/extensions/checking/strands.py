@@ -297,7 +297,11 @@ class Strands:
         return bool(self._queues)
 
     def entered(self, queue: WorkQueue) -> Strand:
-        """Return the strand of a queue to which the running strand adds work, ordered after what that one did."""
+        """Return the strand of a queue to which the running strand adds work.
+
+        A strand is a part of the run whose operations have an order, such as a thread. What the queue does from now on
+        comes after all that the running strand has done.
+        """
         strand = self._queues.get(queue)
         if strand is None:
             strand = self._queues[queue] = self._new(queue.name, Clock())

@@ -320,7 +320,7 @@ def deciding(
 def shares_in_time(
     points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
 ) -> list[Any]:
-    """Return the decoded answers of `shares_at` for the points, in order, up to those that do not begin in time."""
+    """Run the points and return what `shares_at` says of each (shares of its time), up to those that begin in time."""
     futures: list[Future[bytes]] = []
     said: list[Any] = []
     for done, _ in enumerate(points):

@@ -287,7 +287,7 @@ def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
-    """Return the change that halves a cost, if removing the cost gained something; None if half of it cannot be tried.
+    """Return the proposal to halve the cost that `change` removes; None if it removes no cost that can be halved.
 
     gain: by how much the run was faster without the cost.
     """

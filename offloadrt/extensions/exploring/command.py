@@ -375,7 +375,10 @@ class ExplorationRecord:
 
 @attrs.frozen
 class EverywhereRecord:
-    """The JSON record of `explore --faults everywhere`: the program's awaits by kind, and how many were tried."""
+    """The JSON record of `explore --faults everywhere`, which cancels or fails one `await` of the program in each run.
+
+    calls, waits: how many calls of the driver libraries and waits of threads the program has. runs: how many were made.
+    """
 
     program: str
     calls: int

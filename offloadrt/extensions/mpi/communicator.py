@@ -290,7 +290,7 @@ class Comm:
         return request
 
     def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
-        """Begin to receive on behalf of `call`. plane: 0 for the program's messages, 1 for those of collectives."""
+        """Begin to receive for the MPI call at line `at`. plane: 0 for the program's messages, 1 for a collective's."""
         self._check(call, source, tag, at, receives=True, array=buffer.name)
         self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None

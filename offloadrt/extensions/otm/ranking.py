@@ -398,7 +398,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
             )
 
     def reads_only(self, called: ast.expr) -> bool:
-        """Tell whether a call is of `HostProgram.of`, which does not call the function that it is given."""
+        """Tell whether a call is of `HostProgram.of`, which reads the source of a function and does not call it."""
         if not (isinstance(called, ast.Attribute) and called.attr == "of"):
             return False
         written = text(called.value).rpartition(".")[2]

@@ -36,7 +36,7 @@ class PluginBlock(NamedTuple):
 
 
 class AmdgpuStream:
-    """A stream, which serves one directive at a time. It holds `signals` (their number) and `blocks` of the plugin."""
+    """A stream, which serves one directive at a time; holds so many `signals`, and pinned `blocks`, of the plugin."""
 
     __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 

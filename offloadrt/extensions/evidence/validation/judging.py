@@ -213,9 +213,9 @@ class JudgingGrid(ABC):
         return answers
 
     def facts(self, scenario: Program, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
-        """Ask for recorded runs of a probe (a small program that shows a mechanism), and return its figures.
+        """Ask for runs of a probe (a small program that shows a mechanism), and return the figures of each run.
 
-        Call it with `yield from`.
+        The runs keep their events. many: the probe's parameters, run by run. Call it with `yield from`.
         """
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]
@@ -251,10 +251,10 @@ class Bench:
         return register
 
     def beside(self, *patterns: str) -> Callable[[Check], Check]:
-        """Return a decorator that registers a function which measures the numbers of `input` claims, in their units.
+        """Return a decorator that registers a function which measures `input` claims in the emulator, in their units.
 
-        patterns: of the claims' ids. The decorator raises ValueError for a pattern that no claim matches, and for a
-        claim that is no input with a number.
+        An `input` claim is a number of the paper that runs start from, so that it is shown and not judged. patterns: of
+        the claims' ids. The decorator raises ValueError for one that matches none, or no input with a number.
         """
 
         def register(function: Check) -> Check:

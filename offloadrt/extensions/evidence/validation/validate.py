@@ -203,7 +203,7 @@ class MachineVariant:
 
 @attrs.frozen
 class RangeEffects:
-    """Says which verdicts change when something about the machine is changed (`MachineVariant`)."""
+    """Says which verdicts change when one cost or choice of the machine is changed (a `MachineVariant`)."""
 
     turned: Mapping[str, list[MachineVariant]] = attrs.field(factory=dict)
     """By claim: the variants that change its verdict."""

@@ -19,7 +19,10 @@ renamed.
 
 @attrs.define(eq=False)
 class ReplayedPhases:
-    """Begins and ends phases of actors; does nothing if no observer draws or explains the run."""
+    """Begins and ends the phases that a program names by its profiling calls (such as NVTX ranges), for each thread.
+
+    It does nothing if no observer draws or explains the run.
+    """
 
     _trace: Trace | None
     _names: Sequence[str]

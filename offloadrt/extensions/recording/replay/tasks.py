@@ -100,7 +100,7 @@ class Flag:
         return self.releases >= releases
 
     def release(self, number: int = NONE) -> None:
-        """Release the flag: count the release with this number, or the next one for NONE."""
+        """Release the flag. number: which of its recorded releases this is, from 1 on; NONE: the next one."""
         waiting: dict[Callable[[], None], None] = {}
         self._early.add(self.releases + 1 if number == NONE else number)
         while self.releases + 1 in self._early:

@@ -84,7 +84,10 @@ class Directives:
 
 
 class JaccRoutines:
-    """JACC's routines. `flags` say how kernels are specialised; a number that varies never specialises a kernel."""
+    """Calls JACC's routines. flags: those of `jacc_kernel_push`, by which JACC specialises kernels.
+
+    An argument that differs from launch to launch is never compiled into a kernel as a constant.
+    """
 
     def __init__(self, jacc: acc.Jacc, flags: acc.PushFlags) -> None:
         self.jacc = jacc

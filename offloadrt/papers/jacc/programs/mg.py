@@ -97,7 +97,7 @@ def residual_in_place(
 
 
 def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
-    """For each coarse point, add up the neighbours on the fine grid; the coarse grid has m points a side."""
+    """Add up, for each coarse point, its neighbours on the fine grid; the coarse grid has m points a side."""
     for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m)):
         x1[k, j, 2 * i - 1] = (
             r[2 * k, 2 * j - 1, 2 * i - 1]
