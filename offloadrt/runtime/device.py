@@ -125,6 +125,7 @@ class RuntimeCosts:
     """Host time of the runtime's own work, in seconds; each is the cost of one operation without contention."""
 
     lookup: Annotated[float, "table.lookup"]
+    level: Annotated[float, "table.level"]
     insert: Annotated[float, "table.insert"]
     erase: Annotated[float, "table.erase"]
     handover: Annotated[float, "table.handover"]
@@ -348,7 +349,7 @@ class OffloadDevice:
         self.allocator_site = site
         self.argument_blocks: ArgumentPassing | None = None
         """Passes the arguments of launches through device memory; None where the driver passes them itself."""
-        self.table = PresentTable()
+        self.table = PresentTable(self.costs.lookup, self.costs.level)
         chosen = options.table_policy
         policy = lock_policy(spec.text("table.handoff") if chosen is None else chosen)
         self.table_lock = HostLock(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openmp_rig import MakeRig
 
+from offloadrt import openmp as omp
 from offloadrt.runtime.mapping.present_table import INFINITE, NOWHERE, Entry, PresentTable, ShadowPointer
 from offloadrt.sim import Lock, Simulation
 
@@ -54,6 +56,31 @@ def test_a_pointer_is_found_by_the_extended_base_range() -> None:
     table.insert(entry(32, 64, base=0))
     assert table.lookup(0, 0).contained
     assert not table.lookup(0, 8).overlaps
+
+
+@pytest.mark.parametrize(("entries", "levels"), [(0, 0), (1, 0), (31, 0), (32, 1), (63, 1), (64, 2), (1000, 5)])
+def test_a_search_takes_longer_by_a_level_for_each_doubling(entries: int, levels: int) -> None:
+    table = PresentTable(100.0, 3.0)
+    for number in range(entries):
+        table.insert(entry(8 * number, 8 * number + 8))
+    assert table.search_s == 100.0 + 3.0 * levels
+    for kept in list(table):
+        table.erase(kept)
+    assert table.search_s == 100.0
+
+
+def test_a_program_pays_for_the_levels_of_its_table(rig: MakeRig) -> None:
+    def took(entries: int) -> float:
+        async def body(t: omp.HostThread) -> float:
+            arrays = [t.array(f"a{number}", 8) for number in range(entries)]
+            await t.target_enter_data(omp.map(alloc=arrays))
+            begin = t.sim.now
+            await t.target_enter_data(omp.map(alloc=arrays[:3]))
+            return t.sim.now - begin
+
+        return float(rig({"table.level": "1 us"}).alone(body))
+
+    assert took(128) - took(3) == pytest.approx(3 * 3e-6), "three searches; 128 entries are three levels more than 31"
 
 
 def test_begins_are_unique_and_only_what_is_there_is_erased() -> None:

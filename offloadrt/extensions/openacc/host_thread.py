@@ -327,7 +327,7 @@ class HostThread(ProgramThread):
         contained: list[bool] = []
 
         async def look(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            await where.work(where.costs.lookup)
+            await where.work(where.table.search_s)
             contained.append(where.table.lookup(array.address, array.nbytes).contained)
 
         await self.run("acc_is_present", look)

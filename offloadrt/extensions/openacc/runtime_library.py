@@ -51,7 +51,7 @@ async def device_pointers(
 
     known: what the last call for the same arrays returned. Raises NotPresent for an array that is not wholly mapped.
     """
-    await device.table_lock.enter(device.costs.lookup * len(arrays))
+    await device.table_lock.enter(device.table.search_s * len(arrays))
     try:
         if known is None or known.generation != device.table.generation or device.tell is not None:
             known = _look_up(device, arrays, queue, call)

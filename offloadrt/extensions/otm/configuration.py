@@ -348,7 +348,7 @@ class ObjectPlacing:
                 return
             try:
                 try:
-                    await device.work(device.costs.lookup)
+                    await device.work(device.table.search_s)
                 except BaseException:
                     device.table_lock.release()
                     raise

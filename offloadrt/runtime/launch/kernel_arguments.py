@@ -375,7 +375,7 @@ async def bind_arguments(
     """
     private = PrivateArguments(device, queue)
     queue.private = private.free
-    table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell
+    table, lookup_s, tell = device.table_lock, device.table.search_s, device.tell
     present, known = device.table, device.table.known
     absent = unmapped(device)
     for position, item in enumerate(items):

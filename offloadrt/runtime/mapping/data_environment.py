@@ -115,7 +115,7 @@ async def get_present_pointer(
     must_contain: whether only an entry that holds all these bytes counts. locks: whether to return with the entry's
     lock held for the caller. cause: the number of the directive.
     """
-    await device.table_lock.enter(device.costs.lookup, begin, size, False)
+    await device.table_lock.enter(device.table.search_s, begin, size, False)
     try:
         lookup = device.table.lookup(begin, size)
         entry = lookup.pointer.entry if lookup.contained or not must_contain else None
@@ -449,7 +449,7 @@ async def target_data_begin(
     """ATTACH items, which are postponed until all items of the construct are mapped."""
     new_blocks: list[tuple[int, int]] = []
     returned: dict[int, int | None] = {}
-    table, lookup_s = device.table_lock, device.costs.lookup
+    table, lookup_s = device.table_lock, device.table.search_s
     in_place = hooks.in_place
     for position, item in enumerate(items):
         flags, base = item.flags, item.base
@@ -507,7 +507,7 @@ async def _begin_pointer_and_object(
 
     The pointer's entry stays locked until its device copy has been overwritten with the pointee's device address.
     """
-    lookup_s = device.costs.lookup
+    lookup_s = device.table.search_s
     await device.table_lock.enter(lookup_s, item.base, POINTER_BYTES)
     flags = flags_of(item.type & ~(TO | ALWAYS))
     owner = await get_target_pointer(
@@ -599,7 +599,7 @@ async def target_data_end(device: OffloadDevice, items: Sequence[MapItem], queue
     if isinstance(items, MapItems):
         items = items.mapped
     queue.items, queue.mapped = items, len(items)
-    table, lookup_s, tell = device.table_lock, device.costs.lookup, device.tell
+    table, lookup_s, tell = device.table_lock, device.table.search_s, device.tell
     present, known, in_place = device.table, device.table.known, device.host_pointers
     ending, listed = queue.ending, 0
     unmapping = device.hooks.unmapping
