@@ -9,8 +9,8 @@ import attrs
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
+from offloadrt.extensions.exploring.invariants import violations
 from offloadrt.machine import Machine
-from offloadrt.runtime.invariants import violations
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, Trace
 

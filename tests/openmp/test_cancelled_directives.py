@@ -12,8 +12,8 @@ import pytest
 from openmp_rig import MakeRig, Rig
 
 from offloadrt import openmp as omp
+from offloadrt.extensions.exploring.invariants import violations
 from offloadrt.kernels import kernel
-from offloadrt.runtime.invariants import violations
 from offloadrt.study.running.run import Run
 from offloadrt.trace import events
 

@@ -9,9 +9,9 @@ import pytest
 from openmp_rig import MakeRig, Rig
 
 from offloadrt import openmp as omp
+from offloadrt.extensions.exploring.invariants import held, unreturned, violations
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import MappingError
-from offloadrt.runtime.invariants import held, unreturned, violations
 
 
 def used(rig: MakeRig, machine: str = "alex-a100", after: Callable[[Rig], object] = lambda rig: None) -> list[str]:

@@ -24,9 +24,9 @@ import trio
 from trio.lowlevel import Task, add_instrument, remove_instrument
 
 from offloadrt.extensions.checking.checked import reports_mistakes, reports_runtime_faults
+from offloadrt.extensions.exploring.invariants import held, unreturned, violations
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
 from offloadrt.extensions.exploring.strategies.recorded import Watched
-from offloadrt.runtime.invariants import held, unreturned, violations
 from offloadrt.sim import SimulationError, story
 from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
