@@ -25,6 +25,7 @@ import attrs
 import msgspec
 
 from offloadrt.machine import AccessFault, Device, Machine
+from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.injection import DeviceFailure, Injector
 from offloadrt.machine.managed.sweep import Accesses
 from offloadrt.machine.managed.warps import AddressTrace
@@ -66,6 +67,26 @@ CALLS: Final = _ROCR | {
 INVALID = "CUDA_ERROR_INVALID_VALUE"
 INVALID_ARGUMENT = "HSA_STATUS_ERROR_INVALID_ARGUMENT"
 OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
+
+
+def driver_lock(
+    machine: Machine, name: str, uncontended: str, policy: str = "", handover: float | None = None
+) -> HostLock:
+    """Make a lock of a driver. uncontended: the name of the entry by which it excludes nobody.
+
+    Unless ``policy`` and ``handover`` (seconds) are given, the entry ``driver.handoff`` says who gets the lock next,
+    and ``driver.handover`` what a thread that had to wait needs to wake up.
+    """
+    spec = machine.spec
+    return HostLock(
+        machine,
+        name,
+        lock_policy(policy or spec.text("driver.handoff")),
+        spec.value("driver.handover") if handover is None else handover,
+        category="driver",
+        wait_category="driver lock",
+        uncontended=spec.flag(uncontended),
+    )
 
 
 class DriverError(Exception):

@@ -24,6 +24,7 @@ from offloadrt.driver.calls import (
     DriverError,
     OutOfDeviceMemory,
     Touching,
+    driver_lock,
 )
 from offloadrt.driver.kfd import Kfd
 from offloadrt.driver.uvm.faults import FaultBatch
@@ -31,7 +32,7 @@ from offloadrt.driver.uvm.uvm import Advice, Uvm
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.kernels.memo import Memo
 from offloadrt.machine import Apu, Device, InvalidDeviceAddress, LaunchOutOfResources, Machine, OutOfSegments, Stream
-from offloadrt.machine.host_lock import HostLock, lock_policy
+from offloadrt.machine.host_lock import HostLock
 from offloadrt.machine.messages import BarrierPacket, BlitCopy, DmaPacket, KernelPacket, Move
 from offloadrt.machine.servers import LevelOverTime, Servers, numbered_from_the_second
 from offloadrt.sim import Actor, LockStatistics, Mailbox, Signal, Simulation
@@ -72,7 +73,6 @@ class RocrCosts:
     unpin: Annotated[float, "pin.unlock"]
     wake: Annotated[float, "sync.latency"]
     """Time from a completion to the return of the call that waits for it."""
-    handover: Annotated[float, "driver.handover"]
     """Time that a woken thread pays, with the lock, after it had to wait for the lock of a ring or a queue."""
 
 
@@ -90,17 +90,10 @@ class RocrContext:
         self.calls = CallAccounts(machine, device, {})
 
     def make_lock(self, name: str, uncontended: str) -> HostLock:
-        """Make the lock of a DMA ring or a queue; a thread that had to wait needs ``handover`` seconds to wake up."""
-        spec, index = self.machine.spec, self.device.index
-        return HostLock(
-            self.machine,
-            self.machine.named(f"{name} of device {index}" if index else name),
-            lock_policy(spec.text("driver.handoff")),
-            self.costs.handover,
-            category="driver",
-            wait_category="driver lock",
-            uncontended=spec.flag(uncontended),
-        )
+        """Make the lock of a DMA ring or a queue."""
+        index = self.device.index
+        name = self.machine.named(f"{name} of device {index}" if index else name)
+        return driver_lock(self.machine, name, uncontended)
 
 
 class RocrLoading:

@@ -19,10 +19,9 @@ from typing import Annotated, Any, Final, Literal
 
 import attrs
 
-from offloadrt.driver.calls import CALL_NAMES, CallAccounts, DriverCall, DriverError
+from offloadrt.driver.calls import CALL_NAMES, CallAccounts, DriverCall, DriverError, driver_lock
 from offloadrt.driver.cuda.process import DriverProcess, FreeClock, MemPool, ProcessLock
 from offloadrt.machine import Machine, Stream
-from offloadrt.machine.host_lock import HostLock, lock_policy
 from offloadrt.machine.messages import CopyPacket, KernelPacket, Packet, PeerPacket, WaitPacket
 from offloadrt.sim import Signal
 from offloadrt.trace import events
@@ -383,7 +382,6 @@ class DriverCosts:
     """Additional time if the program calls HIP, whose library submits the copy to HSA."""
     launch: Annotated[float, "driver.launch"]
     """Time to submit a kernel, under the context lock; the device adds ``launch.latency``."""
-    handover: Annotated[float, "driver.handover"]
     """Time that a thread which had to wait for the context lock needs to wake up, while it owns the lock."""
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
@@ -519,15 +517,8 @@ class Context:
         self.device = device = machine.gpu(number)
         self.kernel_driver = process.kernel_drivers[number]
         self.costs = costs
-        self.lock = HostLock(
-            machine,
-            machine.named("driver context", device.index),
-            lock_policy(machine.spec.text("driver.handoff")),
-            costs.handover,
-            category="driver",
-            wait_category="driver lock",
-            uncontended=machine.spec.flag("driver.context.uncontended"),
-        )
+        name = machine.named("driver context", device.index)
+        self.lock = driver_lock(machine, name, "driver.context.uncontended")
         self._process_lock = process.lock
         self.streams: list[Stream] = []
         """The streams of the context in their order of creation."""

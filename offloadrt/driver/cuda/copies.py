@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
-from offloadrt.driver.calls import INVALID, DriverError
+from offloadrt.driver.calls import INVALID, DriverError, driver_lock
 from offloadrt.driver.cuda.context import UNSUPPORTED, Context
 from offloadrt.machine import DeviceMemory, InvalidDeviceAddress, Peers, Stream
 from offloadrt.machine.host_lock import HostLock, lock_policy
@@ -82,10 +82,9 @@ class Staging:
                 else:  # look again afterwards: another thread with copies in this stream may wait for the same piece
                     await self.context.wait(stream, done)
             self.used += size
-            move = None
-            if source is not None and target is not None:
-                # The bytes are those of now: the program may change its array as soon as the call has returned.
-                move = _move(source[offset : offset + size].copy(), target, offset)
+            # The bytes are those of now: the program may change its array as soon as the call has returned.
+            staged = None if source is None else source[offset : offset + size].copy()
+            move = _moving("h2d", staged, target, size, offset)
             try:
                 await steps.host_copy(size)
                 self.uploads.append((size, await steps.submit(stream, "h2d", size, "staged", move, cause)))
@@ -114,7 +113,7 @@ class Staging:
                     self.used += size
                     taken += size
                     staged = None if source is None or target is None else np.empty(size, dtype=np.uint8)
-                    move = None if staged is None or source is None else _fetch(staged, source, submitted)
+                    move = _moving("d2h", staged, source, size, submitted)
                     done = await steps.submit(stream, "d2h", size, "staged", move, cause)
                     pieces.append((submitted, size, staged, done))
                     submitted += size
@@ -131,24 +130,6 @@ class Staging:
             self.used -= taken
 
 
-def _move(staged: Bytes, target: DeviceBytes, offset: int) -> Move:
-    """Return a function that moves a staged piece to the device."""
-
-    def move() -> None:
-        target(offset, staged.size)[:] = staged
-
-    return move
-
-
-def _fetch(staged: Bytes, source: DeviceBytes, offset: int) -> Move:
-    """Return a function that moves a piece from the device into the staging memory."""
-
-    def move() -> None:
-        staged[:] = source(offset, staged.size)
-
-    return move
-
-
 class ContextStaging:
     """The pinned buffers of one context; ``packet`` makes the packet of a transfer.
 
@@ -163,15 +144,8 @@ class ContextStaging:
         machine = context.machine
         self._context = context
         self._packet = packet
-        self._uploading = HostLock(
-            machine,
-            machine.named("staging memory", context.device.index),
-            lock_policy(machine.spec.text("driver.handoff")),
-            context.costs.handover,
-            category="driver",
-            wait_category="driver lock",
-            uncontended=machine.spec.flag("driver.context.uncontended"),
-        )
+        name = machine.named("staging memory", context.device.index)
+        self._uploading = driver_lock(machine, name, "driver.context.uncontended")
 
     def upload(self, nbytes: int, staging: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """Copy to the device through pinned buffers by awaiting `staging`; only one such copy runs at a time.
@@ -403,7 +377,7 @@ class Copies:
         most = self._locking.spec.piece if locks else max(1, nbytes)
         for offset in range(0, nbytes, most):
             size = min(most, nbytes - offset)
-            move = _moving(direction, host, device, size, offset)
+            move = _moving(direction, None if host is None else host[offset:], device, size, offset)
             if locks:
                 await self._locking.lock(size)
             memory = "pinned" if locks else "pageable"
@@ -417,7 +391,7 @@ class Copies:
 
     def _moving_within(self, api: str, dst: int, src: int, nbytes: int) -> Move | None:
         target, source = self.device_bytes(api, dst, nbytes), self.device_bytes(api, src, nbytes)
-        return None if source is None or target is None else moving(lambda: source(0, nbytes), target, nbytes)
+        return _moving_between(source, target, nbytes)
 
     def submit(
         self,
@@ -508,28 +482,27 @@ class _FarSteps:
         return self._copies.host_copy(nbytes, over=self._link)
 
 
-def moving(source: Callable[[], Bytes], target: DeviceBytes, nbytes: int) -> Move:
-    """Return a function that moves the bytes of a copy; it is to be called when the copy completes.
-
-    source, target: functions that return a view of the host's and of the device's bytes.
-    """
-
-    def move() -> None:
-        target(0, nbytes)[:] = source()
-
-    return move
-
-
 def _moving(
     direction: str, host: Bytes | None, device: DeviceBytes | None, nbytes: int, offset: int = 0
 ) -> Move | None:
-    """Return the function that moves a transfer's bytes, ``offset`` bytes behind both ends; None for phantoms."""
-    if host is None or device is None:
+    """Return the function that moves the first bytes of ``host`` to or from the device's ``offset``; None for phantoms.
+
+    It is to be called when the transfer completes.
+    """
+    there = None if device is None else lambda _, size: device(offset, size)
+    here = None if host is None else lambda _, size: host[:size]
+    return _moving_between(here, there, nbytes) if direction == "h2d" else _moving_between(there, here, nbytes)
+
+
+def _moving_between(source: DeviceBytes | None, target: DeviceBytes | None, nbytes: int) -> Move | None:
+    """Return the function that moves a copy's bytes, to be called when the copy completes; None for phantoms."""
+    if source is None or target is None:
         return None
-    here, there = host[offset : offset + nbytes], device
-    if direction == "h2d":
-        return moving(lambda: here, lambda _, size: there(offset, size), nbytes)
-    return moving(lambda: there(offset, nbytes), lambda _, size: here[:size], nbytes)
+
+    def move() -> None:
+        target(0, nbytes)[:] = source(0, nbytes)
+
+    return move
 
 
 class PeerCopies:
@@ -575,9 +548,7 @@ class PeerCopies:
                 raise DriverError(api, INVALID, reason)
             target = self._copies.device_bytes(api, dst_address, nbytes, self._devices[dst_device].memory)
             source = self._copies.device_bytes(api, src_address, nbytes, self._devices[src_device].memory)
-            move = None
-            if source is not None and target is not None:
-                move = moving(lambda: source(0, nbytes), target, nbytes)
+            move = _moving_between(source, target, nbytes)
             peer = src_device if dst_device == self._number else dst_device
             route = peers.route(src_device, dst_device, peer in self._enabled)
             packet: CopyPacket | PeerPacket

@@ -17,10 +17,11 @@ from typing import Annotated
 import attrs
 
 from offloadrt.address_map import AddressMap
+from offloadrt.driver.calls import driver_lock
 from offloadrt.driver.uvm.uvm import Uvm
 from offloadrt.driver.uvm.va_block import VaSpace
 from offloadrt.machine import Device, Machine, Stream
-from offloadrt.machine.host_lock import HostLock, lock_policy
+from offloadrt.machine.host_lock import HostLock
 from offloadrt.sim import Signal
 
 
@@ -298,8 +299,6 @@ class ProcessLockSpec:
 
     part: Annotated[float, "process.driver_lock"]
     """The part of a call's work under the context lock that is also done under the process lock."""
-    handover: Annotated[float, "driver.handover"]
-    uncontended: Annotated[bool, "process.driver_lock.uncontended"]
 
 
 class ProcessLock:
@@ -307,15 +306,7 @@ class ProcessLock:
 
     def __init__(self, machine: Machine) -> None:
         self.spec = machine.spec.read(ProcessLockSpec)
-        self.lock = HostLock(
-            machine,
-            machine.named("driver library"),
-            lock_policy(machine.spec.text("driver.handoff")),
-            self.spec.handover,
-            category="driver",
-            wait_category="driver lock",
-            uncontended=self.spec.uncontended,
-        )
+        self.lock = driver_lock(machine, machine.named("driver library"), "process.driver_lock.uncontended")
         self._work = machine.work
 
     async def work(self, dt: float) -> None:
@@ -339,7 +330,6 @@ class PageLockingSpec:
     """Seconds for each piece, in addition to the time for its bytes."""
     lock_per_byte: Annotated[float, "hip.pin_per_gib"]
     unlock: Annotated[float, "hip.unpin"]
-    uncontended: Annotated[bool, "hip.pin.uncontended"]
 
 
 class PageLocking:
@@ -347,16 +337,8 @@ class PageLocking:
 
     def __init__(self, machine: Machine) -> None:
         self.spec = machine.spec.read(PageLockingSpec)
-        self.kernel = HostLock(
-            machine,
-            machine.named("page locking"),
-            lock_policy("fifo"),
-            # No hand-over is charged, as profiles have none for a mutex of the kernel.
-            0.0,
-            category="driver",
-            wait_category="driver lock",
-            uncontended=self.spec.uncontended,
-        )
+        # No hand-over is charged, as profiles have none for a mutex of the kernel.
+        self.kernel = driver_lock(machine, machine.named("page locking"), "hip.pin.uncontended", "fifo", handover=0.0)
 
     def takes(self, nbytes: int) -> bool:
         """Tell whether a copy of `nbytes` bytes locks the program's pages."""
@@ -390,15 +372,8 @@ class KernelDriver:
         self._device = device
         self.lock = lock
         if lock is None and machine.processes > 1:
-            self.lock = HostLock(
-                machine,
-                f"kernel driver {device.index}" if device.index else "kernel driver",
-                lock_policy("fifo"),
-                machine.spec.value("driver.handover"),
-                category="driver",
-                wait_category="driver lock",
-                uncontended=machine.spec.flag("process.kernel_driver.uncontended"),
-            )
+            name = f"kernel driver {device.index}" if device.index else "kernel driver"
+            self.lock = driver_lock(machine, name, "process.kernel_driver.uncontended", "fifo")
 
     def manage(self) -> Uvm:
         """Begin to use managed memory on this device; a second call, also by another process, changes nothing."""
