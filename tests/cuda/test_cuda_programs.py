@@ -102,10 +102,8 @@ def test_a_copy_moves_its_bytes_and_is_waited_for():
     assert elapsed > 2 * (1 << 20) / run.spec.value("link.h2d_pinned")
 
 
-@pytest.mark.parametrize("memory", ["pinned", "pageable"])
-def test_a_copy_of_pageable_memory_waits_for_the_stream_but_not_for_its_own_transfer(memory):
-    nbytes = 1 << 16
-
+@pytest.mark.parametrize(("memory", "nbytes"), [("pinned", 1 << 16), ("pageable", (1 << 16) + 1)])
+def test_a_copy_of_pageable_memory_waits_for_the_stream_but_not_for_its_own_transfer(memory, nbytes):
     async def body(t):
         a, there = await t.malloc_managed("a", 1 << 21), await t.malloc(nbytes)
         is_pinned = memory == "pinned"

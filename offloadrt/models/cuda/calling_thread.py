@@ -13,6 +13,7 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, Stream
 from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
+from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.plugins.plugin import DevicePlugin
 from offloadrt.sim import Simulation
@@ -73,7 +74,8 @@ class Allocations:
         if isinstance(argument, HostArray):
             if argument.freed:
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, was freed")
-            if not argument.managed and not driver.pinning.covers(argument.address, argument.nbytes):
+            reachable = argument.managed or driver.pinning.covers(argument.address, argument.nbytes)
+            if not reachable and not translates(driver.machine.spec):
                 why = "is pageable memory of the host: a kernel has managed, pinned or device memory here"
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, {why}")
         elif isinstance(argument, DeviceArray) and (error := self._misuse(driver, argument, anywhere)) is not None:
@@ -96,20 +98,29 @@ class Allocations:
 
 
 class MappedMemory:
-    """The ranges of pinned host memory that kernels have used in place, with the devices that can access them."""
+    """The ranges of host memory that kernels have used in place, with the devices that can access them.
+
+    They are pinned, or pageable where the device translates addresses by the host's page table.
+    """
 
     def __init__(self) -> None:
         self._ranges: dict[int, tuple[int, list[CudaDriver]]] = {}
 
     def use(self, driver: CudaDriver, array: HostArray) -> None:
-        """Make an array in pinned memory accessible to a device's kernels; do nothing for a managed array."""
+        """Make an array in host memory accessible to a device's kernels; do nothing for a managed array."""
         if array.managed or not array.nbytes:
             return
-        _, drivers = self._ranges.setdefault(array.address, (array.nbytes, []))
+        begin, nbytes = array.address, array.nbytes
+        _, drivers = self._ranges.setdefault(begin, (nbytes, []))
         if driver not in drivers:
             uvm = driver.managed.manage()
-            uvm.add(array.address, array.nbytes, populated=True, name=array.name)
-            uvm.keep_on_host(array.address, array.nbytes)
+            if driver.pinning.covers(begin, nbytes):
+                uvm.add(begin, nbytes, populated=True, name=array.name)
+                uvm.keep_on_host(begin, nbytes)
+            else:
+                populated = driver.machine.host_memory.pages.covers(begin, nbytes)
+                uvm.add_system(begin, nbytes, populated, array.name)
+                driver.managed.start()
             drivers.append(driver)
 
     def end(self, address: int) -> None:
@@ -147,6 +158,8 @@ class ProgramState:
     mapped: MappedMemory
     own_default_streams: bool
     """Whether a call without a stream uses the thread's own default stream (nvcc --default-stream per-thread)."""
+    shared: str
+    """Where managed memory lies, and how kernels reach memory of the host (``usm.shared``)."""
     devices: dict[Stream, int] = attrs.field(factory=dict)
     """The device of each stream that has not been destroyed."""
     told: Any = None

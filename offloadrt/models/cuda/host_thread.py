@@ -90,9 +90,8 @@ class HostThread(CallingThread):
         chosen = await self._stream(context, stream, "cuLaunchKernel")
         await context.plugin.find_kernel(prepared.launch.kernel.name)
         capture = context.driver.graphs.capture_of(chosen)
-        if capture is None and (told := self._state.told) is not None:
-            with told.call("a launch", context.number, chosen) as number:
-                told.launched(number, context.number, prepared.launch, arguments)
+        if capture is None:
+            self._report("launched", "a launch", [context.number, chosen], prepared.launch, arguments)
         await context.driver.kernels.launch(
             prepared.launch, prepared.values, chosen, touching=prepared.touching, by_value=by_value
         )
@@ -108,7 +107,7 @@ class HostThread(CallingThread):
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None,
         written: bool = False,
     ) -> HostArray:  # fmt: skip
-        """Allocate managed memory (cudaMallocManaged).
+        """Allocate managed memory (cudaMallocManaged); on AMD's GPUs without XNACK it lies on the host.
 
         fill: values that this thread writes to the array. written: whether the thread writes the whole array, without
         telling which values. Without either, no page is populated yet.
@@ -118,6 +117,10 @@ class HostThread(CallingThread):
         managed = (await self._context()).driver.managed
         managed.start()
         array.address = await managed.alloc(array.nbytes, name=name)
+        if self._state.shared == "host":  # the device cannot fault
+            for number in range(self.get_device_count()):
+                uvm = (await self._context_on(number)).driver.managed.manage()
+                uvm.keep_on_host(array.address, array.nbytes)
         self._state.allocations.made(array.address)
         if (tell := self.program.tell) is not None:
             tell(ArrayMade(array))
@@ -132,9 +135,7 @@ class HostThread(CallingThread):
         context = await self._context()
         address = await context.driver.memory.alloc(nbytes, phantom=self.program.phantom)
         self._state.allocations.made(address)
-        if (told := self._state.told) is not None:
-            with told.call("cudaMalloc", context.number) as number:
-                told.allocated(number, context.number, address, nbytes)
+        self._report("allocated", "cudaMalloc", [context.number], address, nbytes)
         return DeviceArray(address, lengths, element)
 
     async def free(self, array: HostArray | DeviceArray) -> None:
@@ -151,10 +152,8 @@ class HostThread(CallingThread):
         self._state.allocations.freed("cuMemFree", array.address)
         if isinstance(array, HostArray):
             array.freed = True
-        if (told := self._state.told) is not None:
-            told.device_synchronized(context.number)
-            with told.call("cudaFree", context.number) as number:
-                told.freed(number, context.number, array.address)
+        self._tell("device_synchronized", context.number)
+        self._report("freed", "cudaFree", [context.number], array.address)
 
     async def mem_advise(self, array: HostArray, advice: Advice) -> None:
         """Advise the driver on where and how managed memory will be used (cudaMemAdvise)."""
@@ -215,23 +214,23 @@ class HostThread(CallingThread):
     async def memcpy(self, destination: CopyEnd, source: CopyEnd) -> None:
         """Copy as many bytes as the source has (cudaMemcpy with cudaMemcpyDefault), in the default stream.
 
-        The call returns when the real one does: after the completion of a copy from pinned memory or to the host, after
-        pageable memory has been staged, and at once for a copy between or within devices. Raises DriverError for device
-        memory that is freed or unallocated, and for a destination too small; FreedHostMemory.
+        The call returns when the real one does: after the completion of a copy from pinned memory or to the host, and
+        at once for a copy between or within devices. Pageable memory is staged when the stream is empty, or at once for
+        few bytes (``staging.inline``). Raises DriverError for device memory that is freed or unallocated, and for a
+        destination too small; FreedHostMemory.
         """
         context = await self._context()
         stream = await self._stream(context, None, "cudaMemcpy")
         driver = context.driver
         from_host, to_host = (not isinstance(end, DeviceArray) for end in (source, destination))
         pinned = from_host and is_in_stream_order(driver, source, "cudaMemcpy")
-        if from_host and not to_host and not pinned:
+        if from_host and not to_host and not pinned and _range(source, "cudaMemcpy")[1] > driver.costs.staging_inline:
             await driver.streams.synchronize(stream)
         await driver.call_copy()
         await self._copy(context, destination, source, stream, "cudaMemcpy")
         if pinned or to_host:
             await driver.streams.synchronize(stream)
-            if (told := self._state.told) is not None:
-                told.synchronized([stream])
+            self._tell("synchronized", [stream])
 
     async def memcpy_async(
         self, destination: CopyEnd, source: CopyEnd, *, stream: Stream | DefaultStream | None = None
@@ -255,9 +254,8 @@ class HostThread(CallingThread):
         driver = context.driver
         self._state.allocations.check_use(driver, driver.call("cuMemsetD8Async"), "its destination", array)
         capture = driver.graphs.capture_of(chosen)
-        if capture is None and (told := self._state.told) is not None:
-            with told.call("cudaMemsetAsync", context.number, chosen) as number:
-                told.written(number, context.number, array)
+        if capture is None:
+            self._report("written", "cudaMemsetAsync", [context.number, chosen], array)
         await driver.kernels.memset(array.address, value & 0xFF, array.nbytes, chosen)
         if capture is not None:
             self._node(capture.last(chosen), [("the destination of a memset", array)])
@@ -282,9 +280,7 @@ class HostThread(CallingThread):
         pools, nbytes = context.driver.pools, DeviceArray(0, lengths, element).nbytes
         address = await pools.alloc(nbytes, chosen, pools.default() if pool is None else pool, self.program.phantom)
         self._state.allocations.made(address)
-        if (told := self._state.told) is not None:
-            with told.call("cudaMallocAsync", context.number, chosen) as number:
-                told.allocated(number, context.number, address, nbytes)
+        self._report("allocated", "cudaMallocAsync", [context.number, chosen], address, nbytes)
         return DeviceArray(address, lengths, element)
 
     async def free_async(self, array: DeviceArray, *, stream: Stream | DefaultStream | None = None) -> None:
@@ -298,9 +294,7 @@ class HostThread(CallingThread):
         self._state.allocations.check_free(driver, driver.call("cuMemFreeAsync"), array.address)
         await driver.pools.free(array.address, chosen)
         self._state.allocations.freed("cuMemFreeAsync", array.address)
-        if (told := self._state.told) is not None:
-            with told.call("cudaFreeAsync", context.number, chosen) as number:
-                told.freed(number, context.number, array.address)
+        self._report("freed", "cudaFreeAsync", [context.number, chosen], array.address)
 
     async def device_get_default_mem_pool(self) -> MemPool:
         """Return the current device's default pool (cudaDeviceGetDefaultMemPool)."""
@@ -390,15 +384,14 @@ class HostThread(CallingThread):
         """Wait for everything in a stream (cudaStreamSynchronize); the legacy stream waits for blocking ones, too."""
         driver, chosen = await self._at_stream(stream, "cuStreamSynchronize")
         await driver.streams.synchronize(chosen)
-        if (told := self._state.told) is not None:
-            told.synchronized([chosen])
+        self._tell("synchronized", [chosen])
 
     async def stream_query(self, stream: Stream | DefaultStream | None = None) -> bool:
         """Tell whether everything in a stream has completed (cudaStreamQuery)."""
         driver, chosen = await self._at_stream(stream, "cuStreamQuery")
         is_complete = await driver.streams.query(chosen)
-        if is_complete and (told := self._state.told) is not None:
-            told.synchronized([chosen])
+        if is_complete:
+            self._tell("synchronized", [chosen])
         return is_complete
 
     async def stream_wait_event(self, stream: Stream | DefaultStream | None, event: TimedEvent) -> None:
@@ -412,8 +405,8 @@ class HostThread(CallingThread):
             raise driver.refusal(driver.call("cuStreamWaitEvent"), "CUDA_ERROR_INVALID_HANDLE", why)
         if event.mark is not None:
             await driver.streams.wait_event(chosen, event.mark)
-            if (told := self._state.told) is not None and not driver.graphs.is_capturing(chosen):
-                told.follows(event, chosen)
+            if not driver.graphs.is_capturing(chosen):
+                self._tell("follows", event, chosen)
 
     async def launch_host_func(
         self,
@@ -449,8 +442,7 @@ class HostThread(CallingThread):
         context = await self._context()
         for stream in [*context.driver.streams.all]:
             await context.driver.streams.synchronize(stream)
-        if (told := self._state.told) is not None:
-            told.device_synchronized(context.number)
+        self._tell("device_synchronized", context.number)
 
     # events
 
@@ -471,20 +463,19 @@ class HostThread(CallingThread):
         """Put an event behind everything in a stream of its device (cudaEventRecord)."""
         driver, chosen = await self._at_stream(stream, "cuEventRecord")
         await driver.events.record(event, chosen)
-        if (told := self._state.told) is not None and not driver.graphs.is_capturing(chosen):
-            told.recorded(event, chosen)
+        if not driver.graphs.is_capturing(chosen):
+            self._tell("recorded", event, chosen)
 
     async def event_synchronize(self, event: TimedEvent) -> None:
         """Wait until the device has reached an event (cudaEventSynchronize)."""
         await (await self._context_on(event.device)).driver.events.synchronize(event)
-        if (told := self._state.told) is not None:
-            told.reached(event)
+        self._tell("reached", event)
 
     async def event_query(self, event: TimedEvent) -> bool:
         """Tell whether the device has reached an event (cudaEventQuery)."""
         is_complete = await (await self._context_on(event.device)).driver.events.query(event)
-        if is_complete and (told := self._state.told) is not None:
-            told.reached(event)
+        if is_complete:
+            self._tell("reached", event)
         return is_complete
 
     async def event_elapsed_time(self, begin: TimedEvent, end: TimedEvent) -> float:
@@ -630,11 +621,21 @@ class HostThread(CallingThread):
 
     # for several groups of calls
 
+    def _tell(self, what: str, *details: Any) -> None:
+        """Tell the observer, if there is one, what has happened: the name of its method, and the details."""
+        if (told := self._state.told) is not None:
+            getattr(told, what)(*details)
+
+    def _report(self, what: str, call: str, place: Sequence[Any], *details: Any) -> None:
+        """Report to the observer `what` a call has done. place: its device, and its stream if it has one."""
+        if (told := self._state.told) is not None:
+            with told.call(call, *place) as number:
+                getattr(told, what)(number, place[0], *details)
+
     def _node(self, node: GraphNode, uses: Sequence[tuple[str, Any]] = ()) -> None:
         """Store in a new graph node its memory arguments, each with its role, and report the node to the observer."""
         node.uses = uses
-        if (told := self._state.told) is not None:
-            told.node_made(node)
+        self._tell("node_made", node)
 
     def _prepared(
         self, call: str, context: PrimaryContext, kernel: Kernel, arguments: Sequence[Any], grid: Shape, block: Shape,
@@ -660,7 +661,7 @@ class HostThread(CallingThread):
         ]
         for what, argument in uses:
             self._state.allocations.check_use(context.driver, context.driver.call(call), what, argument)
-        in_place = [argument for argument in arguments if isinstance(argument, HostArray)]
+        in_place = [one for one in arguments if isinstance(one, HostArray) and self._state.shared != "one_memory"]
         for array in in_place:
             self._state.mapped.use(context.driver, array)
         memory = context.driver.device.memory

@@ -14,6 +14,7 @@ from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, Prim
 from offloadrt.models.cuda.host_thread import HostThread
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions, has_devices
+from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.environment import PER_THREAD, is_on
 from offloadrt.runtime.events import ProgramObserver
@@ -68,9 +69,12 @@ class CUDA(OffloadProgram[HostThread]):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")
         self.driver = libraries[0]
         self.driver.process.share_pinned()
+        for driver in libraries if translates(machine.spec) else ():
+            driver.managed.manage().use_system_memory()
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
-        self._state = ProgramState(Allocations(machine.sim), MappedMemory(), options.default_stream == "per-thread")
+        own_streams, shared = options.default_stream == "per-thread", machine.spec.text("usm.shared")
+        self._state = ProgramState(Allocations(machine.sim), MappedMemory(), own_streams, shared)
 
     def observe(self, observer: ProgramObserver) -> None:
         super().observe(observer)

@@ -131,6 +131,8 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
                 given = is_on(environment, name)
             except ValueError as error:
                 raise UserError(f"--env {error}") from None
+        if key == "gpu.xnack" and not known and spec.flag("usm.xnack"):
+            key, known, given = "usm.shared", True, "migrates" if given else "host"
         if key is not None and known and (name not in OF_CALLS or spec.text("driver.calls") == OF_CALLS[name]):
             spec = profiles.override(spec, key, given, said=f"--env {name}, entry")
     return spec
