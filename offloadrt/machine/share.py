@@ -102,6 +102,10 @@ class FairShare:
         """Return the units per second that a user gets now."""
         return ticket.group.rate
 
+    def left(self, ticket: Ticket) -> float:
+        """Return the units that a user has not got yet."""
+        return ticket.mark - ticket.group.clock
+
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
         """Add a user that needs ``amount`` units and can use at most ``cap`` units per second; return its ticket.
 

@@ -51,3 +51,43 @@ def test_nothing_that_runs_is_stopped_for_a_greater_priority():
 def test_a_kernel_takes_as_long_whatever_its_priority():
     alone = [order_of([priority])[1][0] for priority in (0, -5)]
     assert alone[0] == pytest.approx(alone[1])
+
+
+WAVES = 40
+
+
+def overtaking(priority, blocks, waves=WAVES):
+    """When a kernel of some waves ends, and one of `blocks` blocks that comes in its third wave, in waves."""
+
+    async def body(t):
+        streams = [await t.stream_create(non_blocking=True, priority=one) for one in (0, priority)]
+        ends = [await t.event_create() for _ in streams]
+        sizes = 216 * waves, blocks
+        begin = t.sim.now
+        for stream, end, size in zip(streams, ends, sizes, strict=True):
+            await t.launch(FULL, grid=size, block=1024, iterations=size * 1024 * 100, stream=stream)
+            await t.event_record(end, stream)
+            await t.sleep(2.5 * WAVE_S)
+        await t.device_synchronize()
+        return [(end.reached - begin) / WAVE_S for end in ends]
+
+    settings = {"launch.latency": 0, "launch.gap": 0, "driver.launch": 0}
+    return run_of(body, settings=settings)[1]
+
+
+WAVE_S = 216 * 1024 * 100 * 1e3 / 9.7e12
+"""Seconds of a wave of `FULL`: its operations over the A100's peak."""
+
+
+def test_a_kernel_of_greater_priority_gets_the_slots_of_teams_that_end():
+    usual, urgent = overtaking(0, 8), overtaking(-1, 8)
+    assert usual == pytest.approx([WAVES, WAVES + 0.5], rel=0.01)  # alone on its SM, a team has all of its rate
+    assert urgent == pytest.approx([WAVES + 8 / 216, 3.5], rel=0.001)  # from the end of the third wave on
+
+
+def test_a_kernel_of_greater_priority_that_fills_the_device_stops_the_other_between_two_waves():
+    assert overtaking(-1, 3 * 216) == pytest.approx([WAVES + 3, 6], rel=0.01)
+
+
+def test_a_kernel_in_its_last_wave_is_not_overtaken():
+    assert overtaking(-1, 216, waves=3) == overtaking(0, 216, waves=3) == pytest.approx([3, 4], rel=0.01)

@@ -25,6 +25,7 @@ from offloadrt.machine.compute.residency import (
     Missing,
     ResidentKernel,
     ResidentKernels,
+    goes_before,
 )
 from offloadrt.machine.compute.sharing import GpuContext, GpuContexts
 from offloadrt.machine.injection import Injector
@@ -51,13 +52,9 @@ from offloadrt.trace import Event, Trace, events
 # ---------------------------------------------------------------------- priorities
 # Which of the kernels that wait for slots on the SMs comes first: that of the stream with the greatest priority.
 #
-# As in CUDA, priorities matter to teams that wait. Nothing that runs is stopped, and a kernel that has begun and
-# lacks slots gets those that become free before any other kernel.
-def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
-    """Tell whether a kernel gets slots before another one that arrived earlier, because its priority is higher."""
-    return packet.stream.priority < other.stream.priority
-
-
+# As in CUDA, priorities matter to teams that wait. No team that runs is stopped. When teams of a kernel end, kernels of
+# greater priority that wait get their slots, and its own next teams what these leave (the rules for prioritized streams
+# of Amert et al., RTSS 2017). All teams of a wave end together here. Kernels that may wait for pages keep their slots.
 def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
     """Queue a kernel behind those of its priority and before those of lesser ones."""
     index = len(waiting)
@@ -132,6 +129,9 @@ class ComputeUnits:
         self._launching: list[tuple[float, int, KernelPacket]] = []
         """A heap of the kernels that have not reached the SMs yet: (time of arrival, order, packet)."""
         self._arrivals = 0
+        self._wave_end = math.inf
+        """When the teams of `_ending` end, whose slots a waiting kernel of greater priority gets; inf without one."""
+        self._ending: ResidentKernel | None = None
         self._delayed = LevelOverTime(sim)
         self._draining: list[Request] = []
         self._drains = self._suspends = 0
@@ -147,6 +147,7 @@ class ComputeUnits:
                 traffic.divide()
             ends = first()[1] if self._resident else math.inf
             due = launching[0][0] if launching and launching[0][0] < ends else ends
+            due = self._wave_end if self._wave_end < due else due
             message = await (mailbox.get_until(due) if due < math.inf else mailbox.get())
             self.account()
             if message is TIMED_OUT:
@@ -275,6 +276,10 @@ class ComputeUnits:
     def _start(self) -> None:
         """Put launched kernels on the SMs, in order, unless the device is halted or full."""
         now, contexts = self.sim.now, self._contexts
+        ended = self._ending if now > self._wave_end - _NEAR else None
+        slots = None if ended is None else contexts.of(ended.packet).slots
+        if ended is not None and slots is not None:
+            slots.end_wave(ended)
         # Those that were held up come first: packets start in the order in which their queues handed them over.
         while self._delayed.number:
             context = contexts.longest_held_up(self._can_begin)
@@ -291,13 +296,35 @@ class ComputeUnits:
                 self._delayed.rise()
             else:
                 self._begin(packet, context)
+        if ended is not None and slots is not None:
+            self._adapt([*slots.hand_out(), ended])
+        self._find_wave_end()
+
+    def _find_wave_end(self) -> None:
+        """Find when teams end first whose slots a waiting kernel of greater priority is to get."""
+        self._wave_end = math.inf
+        for context in self._contexts.all:
+            first = context.waiting[0] if context.waiting else None
+            if first is None or not first.stream.priority or context.slots is None:
+                continue
+            for ticket, kernel in self._resident.items():
+                beside = self._contexts.of(kernel.packet).slots is context.slots
+                rate = self._share.rate(ticket)
+                if not beside or not goes_before(first, kernel.packet) or kernel.sweep or kernel.missing or not rate:
+                    continue
+                team = kernel.alone * kernel.demand / kernel.packet.launch.teams
+                to_come = self._share.left(ticket) / team
+                waves = (kernel.packet.launch.teams - to_come) / kernel.placed
+                running = (math.floor(waves + _NEAR) + 1 - waves) * kernel.placed
+                if running < to_come and (end := self.sim.now + running * team / rate) < self._wave_end:
+                    self._wave_end, self._ending = end, kernel
 
     def _can_begin(self, context: GpuContext, packet: KernelPacket) -> bool:
         """Tell whether a kernel can begin now."""
         if self._suspends or context.drains or not context.running:
             return False
         here = context.resident if self._contexts.slicer else len(self._resident) + len(self._stalled)
-        return here < self._limit and context.has_slots(packet.launch)
+        return here < self._limit and context.has_slots(packet)
 
     def _begin(self, packet: KernelPacket, context: GpuContext) -> None:
         """Make a kernel resident."""
@@ -384,12 +411,11 @@ class ComputeUnits:
     def _end(self, resident: ResidentKernel) -> None:
         """Report that a kernel is no longer resident, and give its slots to the kernel that lacks some."""
         packet = resident.packet
+        self._ending = None if self._ending is resident else self._ending
         slots = self._contexts.ended(packet).slots
-        if slots is not None and (widened := slots.give_back(resident)) is not None:
-            for ticket, kernel in self._resident.items():
-                if kernel is widened:  # one that is stalled has its new slots when it goes on
-                    self.kernels.limit(ticket, kernel, kernel.rate)
-                    break
+        if slots is not None:
+            slots.take_back(resident)
+            self._adapt(slots.hand_out())
         if packet.blit is not None:
             self._trace_blit(events.CopyEnd, packet, packet.blit)
             packet.done.set(("copies", resident.start, self.sim.now))
@@ -400,6 +426,12 @@ class ComputeUnits:
         if self.ended is not None:
             self.ended(self.device, packet, resident.start, self.sim.now)
         packet.done.set(("kernels", resident.start, self.sim.now))
+
+    def _adapt(self, kernels: list[ResidentKernel]) -> None:
+        """Let kernels run as fast as the slots allow that they have now; a stalled one does when it goes on."""
+        for ticket, kernel in [*self._resident.items()] if kernels else ():
+            if kernel in kernels:
+                self.kernels.limit(ticket, kernel, kernel.rate)
 
     def _trace_blit(self, event: type[Event], packet: KernelPacket, copy: BlitCopy) -> None:
         """Record that a blit copy begins or ends."""

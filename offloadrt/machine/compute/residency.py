@@ -279,9 +279,14 @@ class ResidentKernel(msgspec.Struct, eq=False):
 # SM that has the most room, so that teams are spread over SMs before any gets a second one (Gilman et al.,
 # Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, 2020). A kernel with more teams than
 # find slots gives those that become free to its next teams, and keeps them until it ends: that its last teams leave
-# some slots earlier is not emulated.
+# some slots earlier is not emulated. Only a kernel of greater priority gets them first (`ComputeUnits._start`).
 _ROUNDING = 1e-9
 """Fraction of a slot that may be missing by rounding: slots are counted in SMs, and a team takes a fraction."""
+
+
+def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
+    """Tell whether a kernel gets slots before another one that arrived earlier, because its priority is higher."""
+    return packet.stream.priority < other.stream.priority
 
 
 @attrs.define
@@ -290,29 +295,45 @@ class TeamSlots:
 
     free: float
     """The free slots, in SMs."""
-    unplaced: ResidentKernel | None = None
-    """The kernel that has begun with only some of its slots; None without such a kernel."""
+    unplaced: list[ResidentKernel] = attrs.field(factory=list)
+    """The kernels that have begun with only some of their slots, or none of them any more, by priority."""
 
-    def has_room(self, teams_per_sm: int) -> bool:
-        """Tell whether the next kernel's team finds a free slot. teams_per_sm: how many of its teams one SM holds."""
-        return self.unplaced is None and self.free * teams_per_sm >= 1.0 - _ROUNDING
+    def has_room(self, packet: KernelPacket, teams_per_sm: int) -> bool:
+        """Tell whether a kernel's next team finds a free slot. teams_per_sm: how many of its teams one SM holds."""
+        first = not self.unplaced or goes_before(packet, self.unplaced[0].packet)
+        return first and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
-        """Give a kernel as many of the slots that it lacks as are free; return whether it got any."""
+        """Give a kernel as many of the slots that it lacks as are free for it; return whether it got any."""
         lacking = kernel.teams - kernel.placed
-        teams = min(lacking, math.floor(self.free * kernel.teams_per_sm + _ROUNDING))
+        found = math.floor(self.free * kernel.teams_per_sm + _ROUNDING)
+        teams = min(lacking, found) if self.has_room(kernel.packet, kernel.teams_per_sm) else 0
         kernel.placed += teams
         self.free -= teams / kernel.teams_per_sm
-        self.unplaced = kernel if teams < lacking else None
+        if teams < lacking:
+            self._lacks(kernel)
         return teams > 0
 
-    def give_back(self, kernel: ResidentKernel) -> ResidentKernel | None:
-        """Take back the slots of a kernel that has ended; return the kernel that got some of them, if any."""
+    def _lacks(self, kernel: ResidentKernel) -> None:
+        self.unplaced.append(kernel)
+        self.unplaced.sort(key=lambda lacking: lacking.packet.stream.priority)
+
+    def end_wave(self, kernel: ResidentKernel) -> None:
+        """Take back the slots of a kernel whose teams have ended, and which has more of them."""
+        self.take_back(kernel)
+        self._lacks(kernel)
+
+    def take_back(self, kernel: ResidentKernel) -> None:
+        """Take back the slots of a kernel that has ended."""
         self.free += kernel.placed / kernel.teams_per_sm
-        if self.unplaced is kernel:
-            self.unplaced = None
-        unplaced = self.unplaced
-        return unplaced if unplaced is not None and self.take(unplaced) else None
+        kernel.placed = 0
+        if kernel in self.unplaced:
+            self.unplaced.remove(kernel)
+
+    def hand_out(self) -> list[ResidentKernel]:
+        """Give free slots to the kernels that lack some; return those that got any."""
+        lacking, self.unplaced = self.unplaced, []
+        return [kernel for kernel in lacking if self.take(kernel)]
 
 
 # ---------------------------------------------------------------------- a kernel alone

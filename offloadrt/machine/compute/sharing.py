@@ -75,9 +75,9 @@ class GpuContext:
             known = costs[id(launch)] = launch, (alone, spec.demand(launch, alone), per_sm, launch.bytes)
         return known[1]
 
-    def has_slots(self, launch: Launch) -> bool:
+    def has_slots(self, packet: KernelPacket) -> bool:
         """Tell whether the first team of the context's next kernel finds a slot."""
-        return self.slots is None or self.slots.has_room(self.costs(launch)[2])
+        return self.slots is None or self.slots.has_room(packet, self.costs(packet.launch)[2])
 
 
 class GpuContexts:
