@@ -809,6 +809,88 @@ subroutine exit_it(x)
   real(8), intent(inout) :: x(30)
   !$omp target exit data map(from: x)
 end subroutine
+subroutine c_random_stale() ! stale data
+  real(8), allocatable :: a(:)
+  integer :: i
+  real(8) :: s
+  allocate(a(n)); a = 0
+  s = 0
+  !$omp target data map(to: a)
+  call random_number(a)
+  !$omp target map(tofrom: s)
+  do i = 1, n
+    s = s + a(i)
+  end do
+  !$omp end target
+  !$omp end target data
+  sink = s
+end subroutine
+subroutine c_random_half() ! uninitialised data
+  real(8), allocatable :: a(:)
+  integer :: i
+  real(8) :: s
+  allocate(a(n))
+  call random_number(a(1:n/2))
+  s = 0
+  !$omp target map(tofrom: s) map(to: a)
+  do i = 1, n
+    s = s + a(i)
+  end do
+  !$omp end target
+  sink = s
+end subroutine
+subroutine c_write_stale() ! stale data
+  real(8), allocatable :: a(:)
+  integer :: i
+  allocate(a(n)); a = 0
+  open(10, status='scratch', form='unformatted')
+  !$omp target data map(tofrom: a)
+  !$omp target
+  do i = 1, n
+    a(i) = i
+  end do
+  !$omp end target
+  write(10) a
+  !$omp end target data
+  close(10)
+  sink = a(3)
+end subroutine
+subroutine c_read_stale() ! stale data
+  real(8), allocatable :: a(:)
+  integer :: i
+  real(8) :: s
+  allocate(a(n)); a = 1; s = 0
+  open(10, status='scratch', form='unformatted')
+  write(10) a
+  rewind(10)
+  a = 0
+  !$omp target data map(tofrom: a)
+  read(10) a
+  !$omp target map(tofrom: s)
+  do i = 1, n
+    s = s + a(i)
+  end do
+  !$omp end target
+  !$omp end target data
+  close(10)
+  sink = s
+end subroutine
+subroutine c_read_list_stale() ! stale data
+  real(8) :: a(n), s
+  character(len=8*n) :: line
+  integer :: i
+  a = 0; s = 0
+  line = repeat('1.5 ', n)
+  !$omp target data map(tofrom: a)
+  read(line, *) (a(i), i = 1, n)
+  !$omp target map(tofrom: s)
+  do i = 1, n
+    s = s + a(i)
+  end do
+  !$omp end target
+  !$omp end target data
+  sink = s
+end subroutine
 end module
 
 program main
@@ -926,5 +1008,15 @@ program main
     call c_new_ok()
   case ('swapped')
     call c_swapped()
+  case ('random_stale')
+    call c_random_stale()
+  case ('random_half')
+    call c_random_half()
+  case ('write_stale')
+    call c_write_stale()
+  case ('read_stale')
+    call c_read_stale()
+  case ('read_list_stale')
+    call c_read_list_stale()
   end select
 end program

@@ -79,7 +79,7 @@ enum function {
   CALL_STOP            /* where the barrier of the algorithms before stays */
 };
 
-enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */, COPIES = 16 /* of a load: a copy of a whole object */ };
+enum { LOADS = 1, STORES = 2, ATOMIC = 4, EXACT = 4 /* of SLOT_TOUCH: each byte */, SYNC = 8 /* atomic or volatile: threads may wait for one another by it */, COPIES = 16 /* of a load: a copy of a whole object */, TEXT = 32 /* of a range: as far as a byte of 0 */ };
 
 enum { TRACKED = 4, EACH_BYTE = 8 /* each byte of the page is told apart */ }; /* of the byte of a page in the recorder's table, beside LOADS and STORES */
 

@@ -1,5 +1,5 @@
 // What host code hands to functions that are not the plugin's: they may read it and store into it, and nobody sees them do so. Of
-// flang's runtime it is known what it does with arrays.
+// flang's runtime and of the libraries of C and C++ (library.cpp) it is known what they do with arrays.
 #include "plugin.h"
 #include "../slots.h"
 #include "llvm/ADT/StringSet.h"
@@ -41,6 +41,10 @@ std::optional<DescribedArrays> describedBy(const CallBase &call) {
     return DescribedArrays{0, -1, -1};
   if (name.starts_with("ioInputDescriptor"))
     return DescribedArrays{0, -1, 1};
+  if (name.starts_with("ioOutputDescriptor"))
+    return DescribedArrays{1, 1, -1};
+  if (name == "RandomNumber")
+    return DescribedArrays{0, -1, 0};
   if (name.starts_with("MatmulDirect"))
     return DescribedArrays{1, 2, 0};
   if (name.starts_with("Matmul"))
@@ -100,6 +104,8 @@ bool storesUnseen(const CallBase &call) {
 SmallVector<Value *, 4> givenBy(const CallBase &call) {
   SmallVector<Value *, 4> given;
   const Function *callee = call.getCalledFunction();
+  if (isOfLibrary(call))
+    return unknownOfLibrary(call);
   if (((isa<IntrinsicInst>(call) || call.isInlineAsm()) && !storesUnseen(call)) || call.onlyReadsMemory() || describedBy(call))
     return given;
   if (callee && (!callee->isDeclaration() || callee->getName().starts_with("__kmpc_") || callee->getName().starts_with("__tgt_") ||
@@ -120,7 +126,7 @@ std::string markOf(const Function &function) { return ("__offload_watched." + fu
 // Whether code that nobody watches may read memory of the program by what it is given here.
 bool mayShow(const CallBase &call) {
   const Function *callee = call.getCalledFunction();
-  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.doesNotAccessMemory() || describedBy(call))
+  if (isa<IntrinsicInst>(call) || call.isInlineAsm() || call.doesNotAccessMemory() || describedBy(call) || isOfLibrary(call))
     return false;
   return !callee || (callee->isDeclaration() && !callee->getName().starts_with("__kmpc_") && !callee->getName().starts_with("__tgt_") &&
                      !callee->getName().starts_with("omp_") && !frees(*callee) && !isMessage(*callee));
@@ -149,6 +155,27 @@ SmallVector<Value *, 4> shownBy(const CallBase &call) {
   return shown;
 }
 
+// Whether the function that is called turns out not to be instrumented itself when the program is linked; nullptr: it is not known which one is called.
+Value *isUnwatched(CallBase &call) {
+  Module &module = *call.getModule();
+  const Function *callee = call.getCalledFunction();
+  if (!callee)
+    return nullptr;
+  GlobalVariable *mark = module.getNamedGlobal(markOf(*callee));
+  if (!mark)
+    mark = new GlobalVariable(module, Type::getInt8Ty(module.getContext()), true, GlobalValue::ExternalWeakLinkage, nullptr, markOf(*callee));
+  return IRBuilder<>(&call).CreateIsNull(mark);
+}
+
+// Tells what a function of a library reads and writes.
+void reportLibrary(CallBase &call) {
+  eachOfLibrary(call, isUnwatched(call), [&](IRBuilder<> &builder, Value *address, Value *bytes, unsigned way) {
+    auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getInt64Ty(), builder.getInt32Ty()}, false);
+    builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Range)),
+                       {builder.CreatePtrToInt(address, builder.getInt64Ty()), bytes, builder.getInt32(way)});
+  });
+}
+
 // Tells what a call may read and write, unless the function that is called turns out to be instrumented itself.
 void reportUnwatched(CallBase &call) {
   SmallVector<Value *, 4> shown = shownBy(call), given = givenBy(call);
@@ -156,14 +183,8 @@ void reportUnwatched(CallBase &call) {
     return;
   Module &module = *call.getModule();
   Instruction *here = &call;
-  if (const Function *callee = call.getCalledFunction()) {
-    Type *byte = Type::getInt8Ty(module.getContext());
-    GlobalVariable *mark = module.getNamedGlobal(markOf(*callee));
-    if (!mark)
-      mark = new GlobalVariable(module, byte, true, GlobalValue::ExternalWeakLinkage, nullptr, markOf(*callee));
-    IRBuilder<> builder(&call);
-    here = SplitBlockAndInsertIfThen(builder.CreateIsNull(mark), call.getIterator(), false);
-  }
+  if (Value *isOthers = isUnwatched(call))
+    here = SplitBlockAndInsertIfThen(isOthers, call.getIterator(), false);
   IRBuilder<> builder(here);
   auto *one = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
   for (Value *argument : given)
@@ -207,10 +228,12 @@ void eachDescribed(CallBase &call, function_ref<void(Instruction *, Value *, uns
     tell(call.getNextNode(), arrays->written, STORES | (arrays->allocates ? MAYBE : 0));
 }
 
-bool givesAnything(const CallBase &call) { return describedBy(call) || !shownBy(call).empty() || !givenBy(call).empty(); }
+bool givesAnything(const CallBase &call) { return describedBy(call) || isOfLibrary(call) || !shownBy(call).empty() || !givenBy(call).empty(); }
 
 void reportGiven(CallBase &call) {
   reportDescribed(call);
+  if (isOfLibrary(call))
+    reportLibrary(call);
   reportUnwatched(call);
 }
 

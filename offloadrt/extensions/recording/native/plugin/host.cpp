@@ -18,7 +18,7 @@ using namespace llvm;
 namespace offload {
 namespace {
 
-constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Range = "__offload_range", *Frees = "__offload_frees", *Calls = "__offload_calls",
+constexpr const char *Table = "__offload_touch_table", *Touch = "__offload_touch", *Frees = "__offload_frees", *Calls = "__offload_calls",
                     *Leaves = "__offload_leaves", *Makes = "__offload_makes", *Stops = "__offload_stops";
 constexpr unsigned PageShift = 16;
 constexpr uint64_t PageMask = (1ull << (47 - PageShift)) - 1;
@@ -103,7 +103,7 @@ void reportFrees(CallBase &call) {
 
 // The bytes of the block that a call allocates for the code that calls, which alone stores there; nullptr: it does not.
 Value *madeBy(const CallBase &call) {
-  static const StringMap<unsigned> sizes{{"malloc", 0}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}};
+  static const StringMap<unsigned> sizes{{"malloc", 0}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}, {"realloc", 1}};
   const Function *callee = call.getCalledFunction();
   StringRef name = callee ? callee->getName() : "";
   auto size = sizes.find(name);

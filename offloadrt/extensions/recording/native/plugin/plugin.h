@@ -3,6 +3,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/Function.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
@@ -49,7 +50,7 @@ std::string placeOf(const llvm::CallBase &, llvm::StringRef said = ";unknown;unk
 std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in C behind its function; a common block as /name/
 
 // given.cpp
-constexpr const char *Given = "__offload_given", *Shown = "__offload_shown", *Described = "__offload_described";
+constexpr const char *Range = "__offload_range", *Given = "__offload_given", *Shown = "__offload_shown", *Described = "__offload_described";
 bool frees(const llvm::Function &);
 void markFunctions(llvm::Module &);
 bool readsOrWritesDescribed(const llvm::CallBase &); // a routine of flang's runtime, of which it is known what it does with arrays
@@ -57,6 +58,12 @@ bool readsOrWritesDescribed(const llvm::CallBase &); // a routine of flang's run
 void eachDescribed(llvm::CallBase &, llvm::function_ref<void(llvm::Instruction *, llvm::Value *, unsigned)> report);
 bool givesAnything(const llvm::CallBase &);
 void reportGiven(llvm::CallBase &);
+
+// library.cpp
+bool isOfLibrary(const llvm::CallBase &); // a function of which it is known what it reads and writes
+llvm::SmallVector<llvm::Value *, 4> unknownOfLibrary(const llvm::CallBase &); // arguments that it may store into, nobody knows where
+// Calls `report` for each use of memory: where it is told, the address, how many bytes, and LOADS or STORES, perhaps TEXT.
+void eachOfLibrary(llvm::CallBase &, llvm::Value *isUnwatched, llvm::function_ref<void(llvm::IRBuilder<> &, llvm::Value *, llvm::Value *, unsigned)> report);
 
 // flags.cpp
 constexpr const char *Flag = "__offload_flag";

@@ -236,7 +236,7 @@ static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
   else if (regions)
     mark_small(block, bytes);
   if (is_new && (bytes >= SMALLEST || know_small((uint64_t)block, how)))
-    put_new((uint64_t)block);
+    put_new((uint64_t)block, 0);
   return block;
 }
 
@@ -306,10 +306,13 @@ EXPORT void *calloc(size_t count, size_t size) {
 }
 
 EXPORT void *realloc(void *block, size_t bytes) {
+  uint64_t before = this_thread()->making == bytes && block && is_programs() ? block_bytes((uint64_t)block) : 0;
   bool was_known = freed(block, MOVES); /* before it: another thread may be given the old block at once */
-  void *moved = allocated(__libc_realloc(block, bytes), bytes, REALLOC, __builtin_return_address(0));
+  void *moved = allocated(__libc_realloc(block, bytes), bytes, block ? REALLOC : MALLOC, __builtin_return_address(0));
   if (was_known)
     know_small((uint64_t)moved, REALLOC);
+  if (moved && before && before < bytes && tells_new(bytes - before))
+    put_new((uint64_t)moved + before, bytes - before); /* nobody has stored behind what the block had */
   return moved;
 }
 

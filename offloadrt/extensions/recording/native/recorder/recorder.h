@@ -76,7 +76,7 @@ void track_image(uint64_t address, uint64_t bytes); /* tracks a variable of a de
 bool tells_each(size_t count, size_t few, int64_t *more); /* whether each of so many stretches is written */
 void end_bytes(void);    /* writes which bytes it touched since, where each is told apart */
 void end_interval(void); /* writes what this thread touched since its last event */
-void put_new(uint64_t block); /* of the heap: nobody has stored there */
+void put_new(uint64_t address, uint64_t bytes); /* of the heap: nobody has stored there */
 bool tells_new(size_t bytes); /* whether it is told of such a block */
 
 /* ---- memory.c ---- */

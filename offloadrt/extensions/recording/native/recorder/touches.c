@@ -224,7 +224,8 @@ void end_bytes(void) {
   memset(given_at, 0, sizeof given_at);
 }
 
-void put_new(uint64_t block) { put_touch(block, block, MAYBE | STORES); }
+/* Of a whole block without a number of bytes. */
+void put_new(uint64_t address, uint64_t bytes) { put_touch(address, address + bytes, MAYBE | STORES); }
 
 /* Blocks of less than SMALLEST bytes are written when a directive is given them, and too late for this, but for the first ones. */
 bool tells_new(size_t bytes) {
@@ -236,7 +237,7 @@ bool tells_new(size_t bytes) {
 EXPORT void offload_recorder_new(uint64_t address, uint64_t bytes);
 EXPORT void offload_recorder_new(uint64_t address, uint64_t bytes) {
   if (exact && pages)
-    put_touch(address, address + bytes, MAYBE | STORES);
+    put_new(address, bytes);
 }
 
 static void put_given(uint64_t address) {
@@ -321,9 +322,15 @@ EXPORT void offload_recorder_touch(uint64_t address, uint32_t way) {
   add_touch(page, way);
 }
 
-/* Called for a copy or a fill of the compiler's (memcpy, memset). */
+/* Called for a copy or a fill of the compiler's (memcpy, memset), and for what a function of a library reads or writes: of a text at most
+ * so many bytes. */
 EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t way);
 EXPORT void offload_recorder_range(uint64_t address, uint64_t bytes, uint32_t way) {
+  if (way & TEXT && bytes && address) {
+    size_t letters = strnlen((const char *)address, bytes);
+    bytes = letters + (letters < bytes);
+  }
+  way &= ~(uint32_t)TEXT;
   for (uint64_t page = address >> SHIFT; bytes && page <= (address + bytes - 1) >> SHIFT; page++) {
     uint64_t begin = page << SHIFT > address ? page << SHIFT : address, after = (page + 1) << SHIFT;
     offload_recorder_touch(begin, way | (uint32_t)((address + bytes < after ? address + bytes : after) - begin) << 8);
@@ -344,7 +351,7 @@ EXPORT void offload_recorder_described(uint64_t descriptor, uint32_t way) {
   } else if (way & MAYBE) {
     is_given(array->base, false);
     if (tells_new(block_bytes(array->base)))
-      put_new(array->base);
+      put_new(array->base, 0);
     return;
   }
   way &= LOADS | STORES;
