@@ -549,7 +549,7 @@ async def mine(run: Run, threads: int = 2, big: bool = False, mapped: Literal["e
         ("ping_pong", {"--set thrash.nap=0s": 1.8}),
         ("peers_through_the_host", {"--set link.d2h_pinned=51.6GB/s --set link.h2d_pinned=51.4GB/s": 1.5}),
         ("pool_of_threads", {"--set driver.context.uncontended=true": 4.0}),
-        ("kernel_over_the_link", {"--set remote.access_bw=31.6GB/s": 1.3}),
+        ("kernel_over_the_link", {"--set remote.access_bw=42.5GB/s": 1.1}),
     ],
 )
 def test_what_the_sentence_names_gains_when_it_is_cheaper(name: str, gains: dict[str, float]) -> None:
