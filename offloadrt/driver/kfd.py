@@ -1,7 +1,7 @@
 """The kernel driver of an APU (amdkfd): memory of the pool, page tables and prefaults.
 
 Its calls run in the calling host thread. Three locks order them, and each process has its own locks. A thread that sets
-attributes of a range of host memory (as a prefault does) takes the *mmap lock* of the process (`MmapLock`) for writing,
+attributes of a range of host memory (as a prefault does) takes the *mmap lock* of the process (`RWLock`) for writing,
 and for reading while it maps pages. First touches by the host and services of kernels' faults hold it for reading, but
 the first fault in a range first takes it for writing, to make the range (``svm_range_restore_pages``). The *svms lock*
 keeps services and attribute settings apart throughout. Allocations and frees that need the kernel, and attribute
@@ -22,7 +22,7 @@ from offloadrt.machine.compute.residency import KernelFaults
 from offloadrt.machine.memory import PageTable
 from offloadrt.machine.messages import FaultServed, PageFault
 from offloadrt.machine.servers import Servers, numbered_from_the_second
-from offloadrt.sim import Lock, RWLock, Simulation
+from offloadrt.sim import Lock, RWLock
 from offloadrt.sim.resources import LockStatistics, RWLockStatistics
 from offloadrt.trace import events, fault_phases
 
@@ -77,51 +77,13 @@ class KfdCosts:
         return spec.read(cls, page=page)
 
 
-class MmapLock:
-    """The mmap lock of one process. With ``uncontended``, an ablation, it never makes anyone wait."""
-
-    __slots__ = ("_contends", "_lock")
-
-    def __init__(self, sim: Simulation, name: str, *, uncontended: bool) -> None:
-        self._lock = RWLock(sim, name)
-        self._contends = not uncontended
-
-    @property
-    def name(self) -> str:
-        return self._lock.name
-
-    async def acquire_read(self) -> None:
-        """Take the lock together with other readers; ``release`` gives it back."""
-        if self._contends:
-            await self._lock.acquire_read()
-
-    async def acquire_write(self) -> None:
-        """Take the lock alone; ``release`` gives it back."""
-        if self._contends:
-            await self._lock.acquire_write()
-
-    def downgrade(self) -> None:
-        """Turn the writer into a reader, without releasing the lock."""
-        if self._contends:
-            self._lock.downgrade()
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._contends:
-            self._lock.release()
-
-    def statistics(self) -> RWLockStatistics:
-        """Return how often the lock was taken, and how long actors waited for it."""
-        return self._lock.statistics()
-
-
 @attrs.frozen
 class AddressSpace:
     """What is needed to serve a process's page faults: the host's page table, locks and ranges."""
 
     host_pages: PageTable
     """The CPU's page table."""
-    mmap_lock: MmapLock
+    mmap_lock: RWLock
     svms: AbstractAsyncContextManager[object]
     """The lock of the process's ranges."""
     ranges: PageTable
@@ -275,7 +237,7 @@ class Kfd:
         self.host_pages = machine.host_memory.pages
         """The CPU's page table: pages that the operating system has given to the program."""
         sim, flag, number = machine.sim, machine.spec.flag, device.index
-        self.mmap_lock = MmapLock(sim, machine.named("mmap lock", number), uncontended=flag("mmap.uncontended"))
+        self.mmap_lock = RWLock(sim, machine.named("mmap lock", number), uncontended=flag("mmap.uncontended"))
         self.process_lock = Lock(sim, machine.named("kfd process lock", number))
         uncontended = flag("process_lock.uncontended")
         self._process: AbstractAsyncContextManager[object] = nullcontext() if uncontended else self.process_lock

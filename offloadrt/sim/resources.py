@@ -335,15 +335,18 @@ class RWLock(Resource):
     """Many readers or one writer, granted in order of arrival: a waiting writer holds up readers that come later.
 
     ``await acquire_read()``, ``await acquire_write()``, ``release()``; ``downgrade()`` turns a writer into a reader
-    without letting another writer in. RuntimeError when the caller does not hold what it gives up.
+    without letting another writer in. RuntimeError when the caller does not hold what it gives up. With `uncontended`
+    (an ablation) the lock excludes nobody and counts nothing.
     """
 
     __slots__ = (
-        "_read_acquired", "_read_hold_s", "_since", "_write_acquired", "_write_hold_s", "readers", "writer",
+        "_read_acquired", "_read_hold_s", "_since", "_uncontended", "_write_acquired", "_write_hold_s", "readers",
+        "writer",
     )  # fmt: skip
 
-    def __init__(self, sim: Scheduler, name: str) -> None:
+    def __init__(self, sim: Scheduler, name: str, *, uncontended: bool = False) -> None:
         super().__init__(sim, name)
+        self._uncontended = uncontended
         self.readers: dict[Actor, float] = {}
         self.writer: Actor | None = None
         self._since = 0.0
@@ -373,6 +376,8 @@ class RWLock(Resource):
 
     @uninterrupted
     def _acquire(self, write: bool) -> Awaitable[None]:
+        if self._uncontended:
+            return PASSED
         sim = self.sim
         me = sim.running or sim.current
         if self.writer is me or me in self.readers:
@@ -428,6 +433,8 @@ class RWLock(Resource):
     @uninterrupted
     def release(self) -> None:
         """Release what the calling actor holds, as reader or as writer."""
+        if self._uncontended:
+            return
         sim = self.sim
         me = sim.running or sim.current
         if self.writer is me:
@@ -445,6 +452,8 @@ class RWLock(Resource):
     @uninterrupted
     def downgrade(self) -> None:
         """Turn the writer into a reader; readers at the head of the queue get the lock as well."""
+        if self._uncontended:
+            return
         sim = self.sim
         me = sim.current
         if self.writer is not me:

@@ -487,7 +487,7 @@ class UvmFaultHandler:
         served, different = merged.pages, merged.different
         preprocessed, moved_before = sim.now, counters.bytes_htod
         took: dict[int, float] = {}
-        await self._blocks.locks.read()  # advice must not change the rules within a batch
+        await self._blocks.locks.space.acquire_read()  # advice must not change the rules within a batch
         try:
             locked = sim.now
             counters.batches += 1
@@ -506,7 +506,7 @@ class UvmFaultHandler:
                     await self._pay(costs.flush, "replay", cause)
                     self._push(service)
         finally:
-            self._blocks.locks.release()
+            self._blocks.locks.space.release()
         served_at, nbytes = sim.now, counters.bytes_htod - moved_before
         if policy.after == "batch":
             dropped = 0
@@ -669,7 +669,7 @@ class HostFaults:
         """Populate the untouched pages among `pages` of a block; return the number of faults."""
         blocks, count = self._blocks, 0
         while pages & block.untouched:
-            await blocks.locks.read()
+            await blocks.locks.space.acquire_read()
             try:
                 since = blocks.sim.now
                 await blocks.locks.take(block)
@@ -685,7 +685,7 @@ class HostFaults:
                 finally:
                     blocks.locks.give(block)
             finally:
-                blocks.locks.release()
+                blocks.locks.space.release()
         blocks.counters.host_faults += count
         return count
 
@@ -727,7 +727,7 @@ class HostFaults:
         """
         sim, locks, host_time = member.sim, member.locks, member.machine.host_time
         since, until = sim.now, -1.0
-        await locks.read()
+        await locks.space.acquire_read()
         try:
             await locks.take(block)
             host_time.add("driver lock", sim.now - since)
@@ -749,7 +749,7 @@ class HostFaults:
             finally:
                 locks.give(block)
         finally:
-            locks.release()
+            locks.space.release()
         if until < 0.0:
             return 1
         # The thread sleeps without the locks, as nvidia-uvm does: it naps after it has left the block.

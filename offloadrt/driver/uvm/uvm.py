@@ -76,7 +76,7 @@ class MigrationWorker:
         blocks, cause = self._blocks, packet.cause
         costs, locks = blocks.costs, blocks.locks
         for block, pages in blocks.pages.parts(packet.begin, packet.nbytes):
-            await locks.read()
+            await locks.space.acquire_read()
             try:
                 await locks.take(block)
                 fetched: FetchResult | None = None
@@ -97,7 +97,7 @@ class MigrationWorker:
                     if not isinstance(fetched, Moving):
                         locks.give(block)
             finally:
-                locks.release()
+                locks.space.release()
         return copies
 
 
@@ -164,7 +164,7 @@ class AccessCounterWorker:
         """Migrate the host's pages of the region, and wait for their bytes."""
         blocks, locks, sim = self._blocks, self._blocks.locks, self._blocks.sim
         self._wait_s += sim.now - notification.time
-        await locks.read()
+        await locks.space.acquire_read()
         try:
             block = blocks.pages.block(notification.block)
             await locks.take(block)
@@ -194,7 +194,7 @@ class AccessCounterWorker:
             if fetched is not Fetched.NO_ROOM:
                 self._counters.clear(notification.block)
         finally:
-            locks.release()
+            locks.space.release()
 
     def statistics(self) -> AccessCounterStatistics:
         """Return the statistics of the worker so far."""
@@ -299,7 +299,7 @@ class Uvm:
         blocks, locks, sim = self._blocks, self._blocks.locks, self._machine.sim
         while pins := blocks.thrashing.pins:
             await sim.sleep(max(pins[0][0] - sim.now, 0.0))
-            await locks.read()
+            await locks.space.acquire_read()
             try:
                 for index, place in blocks.thrashing.unpinned(sim.now):
                     block = blocks.pages.block(index)
@@ -307,7 +307,7 @@ class Uvm:
                     blocks.unmap(block, 1 << place & block.remote & ~(block.prefers_host | block.accessed_by))
                     locks.give(block)
             finally:
-                locks.release()
+                locks.space.release()
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
         """Add an allocation for the object of this name; ``populated`` tells whether the host has written it before."""
@@ -350,7 +350,7 @@ class Uvm:
             raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
         blocks, sim = self._blocks, self._machine.sim
         since = sim.now
-        await blocks.locks.write()
+        await blocks.locks.space.acquire_write()
         self._machine.host_time.add("driver lock", sim.now - since)
         try:
             await self._machine.work(blocks.costs.advise, "driver")
@@ -368,7 +368,7 @@ class Uvm:
                 else:
                     self._space.not_read_mostly(block.index, pages)
         finally:
-            blocks.locks.release()
+            blocks.locks.space.release()
 
     def _prefer(self, block: ManagedBlock, pages: PageSet, advice: Advice) -> None:
         """Set the preferred location of pages of a block in the records of all devices."""

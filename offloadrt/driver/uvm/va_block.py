@@ -76,29 +76,15 @@ class UvmLocks:
     """The address-space lock and the locks of blocks, in the order in which the driver takes them.
 
     Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing
-    (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  Without
-    ``contends`` the space lock excludes nobody (an ablation).
+    (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  With
+    ``uncontended`` the space lock excludes nobody (an ablation).
     """
 
-    def __init__(self, sim: Simulation, name: str, *, contends: bool) -> None:
-        self.space = RWLock(sim, name)
-        self._contends = contends
+    def __init__(self, sim: Simulation, name: str, *, uncontended: bool) -> None:
+        self.space = RWLock(sim, name, uncontended=uncontended)
         self._sim = sim
         self._taken: dict[int, Signal | None] = {}
         """Blocks that an actor works on, each with the signal for waiters; None while nobody waits."""
-
-    def read(self) -> Awaitable[None]:
-        """Take the address-space lock for reading; ``release`` gives it back.  Await the result at once."""
-        return self.space.acquire_read() if self._contends else PASSED
-
-    def write(self) -> Awaitable[None]:
-        """Take the address-space lock for writing; ``release`` gives it back.  Await the result at once."""
-        return self.space.acquire_write() if self._contends else PASSED
-
-    def release(self) -> None:
-        """Release the address-space lock."""
-        if self._contends:
-            self.space.release()
 
     def take(self, block: ManagedBlock) -> Awaitable[None]:
         """Lock a block so that the caller can work on it; ``give`` unlocks it. Await the result at once."""
@@ -146,8 +132,8 @@ class VaSpace:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        contends = not machine.spec.flag("uvm_lock.uncontended")
-        self.locks = UvmLocks(machine.sim, "uvm space lock", contends=contends)
+        uncontended = machine.spec.flag("uvm_lock.uncontended")
+        self.locks = UvmLocks(machine.sim, "uvm space lock", uncontended=uncontended)
         self._allocations: dict[int, tuple[int, str]] = {}
         """Bytes and name of each allocation that a driver call made, by its address."""
         self.members: list[VaBlocks] = []
@@ -189,14 +175,14 @@ class VaSpace:
         if address not in self._allocations:
             return False
         nbytes, _ = self._allocations.pop(address)
-        await self.locks.write()
+        await self.locks.space.acquire_write()
         try:
             for member in self.members:
                 size = member.pages.block_size
                 await self.locks.wait_until_unlocked(range(address // size, -(-(address + nbytes) // size)))
                 member.remove(address, nbytes)
         finally:
-            self.locks.release()
+            self.locks.space.release()
         return True
 
     @property
@@ -784,7 +770,7 @@ class VaBlocks:
     async def make_room(self, nbytes: int, cause: int) -> None:
         """Evict blocks until ``nbytes`` bytes can be allocated, or nothing is left; cause: the directive's number."""
         memory = self.device.memory
-        await self.locks.read()
+        await self.locks.space.acquire_read()
         try:
             while not memory.has_room(memory.needs(nbytes)):
                 evicted = await self.evict_one(cause)
@@ -793,4 +779,4 @@ class VaBlocks:
                 if isinstance(evicted, Moving):
                     await evicted.signal.wait()
         finally:
-            self.locks.release()
+            self.locks.space.release()
