@@ -372,6 +372,13 @@ class DeviceMemory:
                 return block
         raise InvalidDeviceAddress(f"{address:#x} lies in no allocated block")
 
+    def block_around(self, address: int, nbytes: int) -> Block:
+        """Return the block that holds a range of bytes. Raises InvalidDeviceAddress when no block holds all of it."""
+        block = self.block_of(address)
+        if nbytes < 0 or address + nbytes > block.address + block.size:
+            raise InvalidDeviceAddress(f"{nbytes} bytes at {address:#x} reach beyond their block")
+        return block
+
     def begins(self, address: int) -> bool:
         """Return whether a block begins at ``address``."""
         return self._blocks.get(address) is not None

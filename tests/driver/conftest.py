@@ -138,7 +138,7 @@ class UvmRig(HardwareRig):
 
     @property
     def counters(self) -> Any:
-        return self.uvm.counters
+        return self.uvm.blocks.counters
 
 
 @pytest.fixture

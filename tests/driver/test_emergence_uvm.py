@@ -41,7 +41,7 @@ def handler(rig):
 
 
 def lock(rig):
-    return rig.uvm.lock.statistics()
+    return rig.uvm.blocks.locks.space.statistics()
 
 
 OBJECTS = [

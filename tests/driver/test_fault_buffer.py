@@ -140,9 +140,9 @@ def test_host_memory_is_mapped_for_copies_once_and_unmapped_each_time(uvm):
 
     rig.run(main)
     service = [batch.served - batch.locked for batch in rig.driver.fault_batches()]
-    assert service[0] - service[1] == pytest.approx(rig.uvm.costs.dma_map)
+    assert service[0] - service[1] == pytest.approx(rig.uvm.blocks.costs.dma_map)
     assert service[1] == pytest.approx(service[2])
-    assert service[2] > rig.uvm.costs.unmap
+    assert service[2] > rig.uvm.blocks.costs.unmap
 
 
 def test_an_interrupt_is_paid_for_the_first_fault_in_an_empty_buffer(uvm):

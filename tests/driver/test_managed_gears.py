@@ -40,7 +40,7 @@ def seen(rig):
         "managed": rig.machine.devices[0].memory.managed,
         "counters": rig.counters.table(),
         "usage": attrs.asdict(rig.uvm.pages.usage[""]),
-        "lock": rig.uvm.lock.statistics(),
+        "lock": rig.uvm.blocks.locks.space.statistics(),
         "handler": rig.uvm.handler.statistics(),
         "machine": rig.machine.statistics(),
     }

@@ -67,7 +67,7 @@ class Peers(HardwareRig):
 
     def moved(self, device: int) -> tuple[int, int, int]:
         """Bytes that came to a device from the host and from others, and that it gave back to the host."""
-        counters = self.uvms[device].counters
+        counters = self.uvms[device].blocks.counters
         return counters.bytes_htod, counters.bytes_dtod, counters.bytes_dtoh
 
     def check(self) -> None:
@@ -160,7 +160,7 @@ def test_reads_of_what_is_read_mostly_copy_and_a_write_takes_the_copies_away(pee
     assert rig.moved(0) == (BLOCK, 0, 0)
     assert rig.moved(1) == (0, BLOCK, BLOCK)  # from device 0; back to the host, which keeps a copy
     assert rig.moved(2) == (0, BLOCK, 0)
-    assert rig.uvms[1].counters.invalidations == BLOCK / rig.uvms[1].pages.page_size
+    assert rig.uvms[1].blocks.counters.invalidations == BLOCK / rig.uvms[1].pages.page_size
 
 
 def test_one_device_and_the_host_have_copies_of_what_is_read_mostly(uvm):
@@ -209,7 +209,7 @@ def test_who_is_advised_to_access_pages_has_them_mapped_wherever_they_go(peers):
 
     rig.run(main)
     assert rig.moved(1) == (0, 0, 0)
-    assert rig.uvms[1].counters.gpu_fault_groups == 0
+    assert rig.uvms[1].blocks.counters.gpu_fault_groups == 0
     rig.check()
 
 
@@ -340,8 +340,8 @@ def test_records_agree_and_bytes_add_up_whatever_is_done(steps, room, together):
     rig.check()
     for device, uvm in zip(machine.devices, rig.uvms, strict=True):
         assert device.memory.managed == len(uvm.pages.chunks) * BLOCK
-        assert device.bytes_moved()["h2d"] == uvm.counters.bytes_htod
-        assert device.bytes_moved()["d2h"] == uvm.counters.bytes_dtoh
+        assert device.bytes_moved()["h2d"] == uvm.blocks.counters.bytes_htod
+        assert device.bytes_moved()["d2h"] == uvm.blocks.counters.bytes_dtoh
         for block in uvm.pages.blocks.values():
             assert bool(block.resident) == (block.index in uvm.pages.chunks)
             for table, found in ((uvm.pages.translations, 0), (uvm.pages.for_stores, block.read_only)):

@@ -86,7 +86,7 @@ def test_what_is_pointed_to_migrates(rig: MakeRig) -> None:
 
     made = rig(machine_name="summitdev-p100", configuration="managed")
     made.alone(body)
-    assert made.device.driver.managed.uvm.counters.gpu_fault_groups == 3, "a block each"
+    assert made.device.driver.managed.uvm.blocks.counters.gpu_fault_groups == 3, "a block each"
 
 
 def test_without_xnack_the_kernel_dies_of_what_is_pointed_to(rig: MakeRig) -> None:

@@ -458,11 +458,9 @@ class Copies:
         """
         memory = memory or self._memory
         try:
-            block = memory.block_of(address)
+            block = memory.block_around(address, nbytes)
         except InvalidDeviceAddress as error:
             raise DriverError(api, INVALID, str(error)) from None
-        if nbytes < 0 or address + nbytes > block.address + block.size:
-            raise DriverError(api, INVALID, f"{nbytes} bytes at {address:#x} reach beyond their block")
         return None if block.phantom else lambda offset, size: memory.view(address + offset, size)
 
 

@@ -166,7 +166,8 @@ class CudaDriver:
         if kernel_driver.lock is not None:
             locks[kernel_driver.lock.name] = kernel_driver.lock.statistics()
         if (uvm := self.managed.uvm) is not None:
-            locks[uvm.lock.name] = uvm.lock.statistics().combined()
+            lock = uvm.blocks.locks.space
+            locks[lock.name] = lock.statistics().combined()
         return locks
 
     def engines(self) -> dict[str, Statistics]:
@@ -180,7 +181,7 @@ class CudaDriver:
 
     def faults(self) -> dict[str, int]:
         """Return the numbers of faults and migrations of managed memory, by kind; empty without managed memory."""
-        return {} if self.managed.uvm is None else self.managed.uvm.counters.table()
+        return {} if self.managed.uvm is None else self.managed.uvm.blocks.counters.table()
 
     def fault_batches(self) -> Sequence[FaultBatch]:
         """Return the batches of GPU faults so far; empty without managed memory."""

@@ -64,7 +64,7 @@ class BlockMemory:
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
-            await uvm.make_room(nbytes, sim.current.cause)
+            await uvm.blocks.make_room(nbytes, sim.current.cause)
         try:
             # The block is taken before the time passes, so that no other thread gets the same room meanwhile.
             block, segments = memory.allocate(nbytes, phantom)
@@ -113,7 +113,7 @@ class BlockMemory:
                     if (trace := self._machine.trace) is not None:
                         trace(events.Free, self._device.index, -1, call.cause, address, block.size, call.api)
                     if (uvm := self._kernel_driver.uvm) is not None:
-                        uvm.try_again()
+                        uvm.blocks.try_again()
                     if segments:
                         await self._kernel_driver.work(self._costs.give_back_s(segments))
                 finally:
@@ -180,7 +180,7 @@ class ManagedMemory:
             uvm = self._in_use(call.api)
             done = Signal(self._context.sim, f"prefetch of {nbytes} bytes")
             packet = PrefetchPacket(stream, call.cause, address, nbytes, to_host, done)
-            await self._context.submit(packet, uvm.costs.prefetch_call)
+            await self._context.submit(packet, uvm.blocks.costs.prefetch_call)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
         """Give advice on the use of managed memory (cuMemAdvise).

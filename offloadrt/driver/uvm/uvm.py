@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, get_args
 
 import attrs
 
-from offloadrt.driver.uvm.costs import SystemMemoryCosts, UvmCosts, UvmCounters
+from offloadrt.driver.uvm.costs import SystemMemoryCosts
 from offloadrt.driver.uvm.faults import GpuFaults, HostFaults, UvmFaultHandler
 from offloadrt.driver.uvm.va_block import Fetched, FetchResult, Moving, VaBlocks, VaSpace
 from offloadrt.machine import Device, DiscreteGpu, Machine, ProfileError
@@ -23,7 +23,7 @@ from offloadrt.machine.managed.kernels import AccessCounters, CounterSpec
 from offloadrt.machine.managed.pages import REMOTE, ManagedPages
 from offloadrt.machine.messages import AccessNotification, PrefetchPacket
 from offloadrt.machine.servers import Servers, numbered_from_the_second
-from offloadrt.sim import Mailbox, RWLock, Signal
+from offloadrt.sim import Mailbox, Signal
 
 
 @attrs.frozen
@@ -233,7 +233,8 @@ class Uvm:
         self._machine = machine
         self._device = device
         self._space = space = space or VaSpace(machine)
-        self._blocks = blocks = VaBlocks(machine, device, kernels, space)
+        self.blocks = blocks = VaBlocks(machine, device, kernels, space)
+        """What the driver does with the blocks of the device: their memory, their costs, their counters."""
         self._host_faults = HostFaults(blocks)
         self.worker = MigrationWorker(prefetches, blocks)
         name = f"device {device.index} unpin worker"
@@ -256,33 +257,10 @@ class Uvm:
         block = pages.block(index)
         return bool((block.valid & ~block.system) >> within // pages.page_size & 1)
 
-    def make_room(self, nbytes: int, cause: int) -> Awaitable[None]:
-        """Evict managed blocks until the program can allocate ``nbytes`` bytes.  Await the result at once."""
-        return self._blocks.make_room(nbytes, cause)
-
-    def try_again(self) -> None:
-        """Let pages migrate that found no device memory before; called when the program has freed device memory."""
-        self._blocks.try_again()
-
-    @property
-    def costs(self) -> UvmCosts:
-        """Return what the driver's steps cost, in seconds."""
-        return self._blocks.costs
-
-    @property
-    def counters(self) -> UvmCounters:
-        """Return the driver's counters."""
-        return self._blocks.counters
-
     @property
     def pages(self) -> ManagedPages:
         """Return the state of the device's managed pages: where they lie and who owns them."""
-        return self._blocks.pages
-
-    @property
-    def lock(self) -> RWLock:
-        """Return the address-space lock: work on blocks holds it for reading, advice for writing."""
-        return self._blocks.locks.space
+        return self.blocks.pages
 
     def start(self) -> None:
         """Spawn the actors of the device, the page-fault handler and the migration worker, once."""
@@ -296,7 +274,7 @@ class Uvm:
 
     async def _unpin(self) -> None:
         """Unmap pages at the ends of their pins, whoever faults meanwhile (``thrashing_unpin_pages``)."""
-        blocks, locks, sim = self._blocks, self._blocks.locks, self._machine.sim
+        blocks, locks, sim = self.blocks, self.blocks.locks, self._machine.sim
         while pins := blocks.thrashing.pins:
             await sim.sleep(max(pins[0][0] - sim.now, 0.0))
             await locks.space.acquire_read()
@@ -318,7 +296,7 @@ class Uvm:
 
         Raises ProfileError when the profile lacks an entry.
         """
-        spec, blocks = self._machine.spec, self._blocks
+        spec, blocks = self._machine.spec, self.blocks
         blocks.system_costs = spec.read(SystemMemoryCosts)
         if blocks.system_costs.counts:
             name = f"device {self._device.index} access counters"
@@ -331,11 +309,7 @@ class Uvm:
         self.pages.add(begin, nbytes, populated, name)
         for block, pages in self.pages.parts(begin, nbytes):
             block.use_in_place(pages)
-            self._blocks.map_remote_again(block)
-
-    def remove(self, begin: int, nbytes: int) -> None:
-        """Remove an allocation; a page that it shares with other allocations stays until the last one is removed."""
-        self._blocks.remove(begin, nbytes)
+            self.blocks.map_remote_again(block)
 
     def keep_on_host(self, begin: int, nbytes: int) -> None:
         """Keep an allocation on the host; the device accesses it over the link from the start, without faults."""
@@ -348,7 +322,7 @@ class Uvm:
         """Apply cuMemAdvise's advice to a range; nothing migrates. Raises ValueError for an unknown advice."""
         if advice not in ADVICE:
             raise ValueError(f"no advice {advice!r}; there are {', '.join(ADVICE)}")
-        blocks, sim = self._blocks, self._machine.sim
+        blocks, sim = self.blocks, self._machine.sim
         since = sim.now
         await blocks.locks.space.acquire_write()
         self._machine.host_time.add("driver lock", sim.now - since)

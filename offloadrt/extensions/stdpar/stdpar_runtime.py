@@ -147,7 +147,7 @@ class SyclUsm:
             await self._driver("free").pinning.free(array.address)
             nbytes = self._host.pop(array.address)
             if self.mode != "one_memory":
-                self._uvm.remove(array.address, nbytes)
+                self._uvm.blocks.remove(array.address, nbytes)
         else:
             await self.free_shared(array.address)
         array.freed = True

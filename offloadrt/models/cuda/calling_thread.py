@@ -127,7 +127,7 @@ class MappedMemory:
         """Make the range that begins at an address inaccessible to all devices, because the range is unpinned."""
         nbytes, drivers = self._ranges.pop(address, (0, []))
         for driver in drivers:
-            driver.managed.manage().remove(address, nbytes)
+            driver.managed.manage().blocks.remove(address, nbytes)
 
 
 DefaultStream = Literal["cudaStreamLegacy", "cudaStreamPerThread"]

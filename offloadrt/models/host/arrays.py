@@ -207,7 +207,7 @@ class ProgramArrays:
         if freed and self.tell is not None:
             self.tell(ArrayFreed(array))
         for managed in self._managed:  # nobody owns its pages any more
-            managed.remove(array.address, array.nbytes)
+            managed.blocks.remove(array.address, array.nbytes)
         self._memory.contents.remove(array.address)
         for device in self._devices:
             if device.hooks.freed is not None:

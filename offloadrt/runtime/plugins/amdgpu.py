@@ -447,12 +447,9 @@ class AmdgpuPlugin(DevicePlugin):
         """Return a view of a device range, to be made later; None for phantoms. DriverError if not allocated."""
         memory = self._memory
         try:
-            block = memory.block_of(address)
+            block = memory.block_around(address, nbytes)
         except InvalidDeviceAddress as error:
             raise DriverError("memory_async_copy", INVALID_ARGUMENT, str(error)) from None
-        if address + nbytes > block.address + block.size:
-            reach = f"{nbytes} bytes at {address:#x} reach beyond their block"
-            raise DriverError("memory_async_copy", INVALID_ARGUMENT, reach)
         return None if block.phantom else lambda: memory.view(address, nbytes)
 
     # kernels
