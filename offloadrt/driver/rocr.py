@@ -341,8 +341,7 @@ class AsyncHandler:
 
     async def _take_new(self) -> None:
         begin = self._sim.now
-        await self.lock.enter(self._spec.take)
-        self.lock.release()
+        await self.lock.work(self._spec.take)
         self._machine.host_time.lived(self._sim.now - begin)  # the lock counts it as a host thread's
 
     def statistics(self) -> HandlerStatistics:
@@ -496,8 +495,7 @@ class RocrQueues:
         """
         lock = self.locks[number] = self._make_lock(f"hsa queue {number} lock", "queue_lock.uncontended")
         with self._calls.call("queue_create"):
-            await lock.enter(self._costs.queue_create)
-            lock.release()
+            await lock.work(self._costs.queue_create)
 
     def _check(self, launch: Launch) -> None:
         """Check that a team of the launch fits on a compute unit. Raises DriverError."""

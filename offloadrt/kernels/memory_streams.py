@@ -455,8 +455,12 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
             own = [access for access in brought if _differs_by_thread(access)]
             if not own:
                 continue
-            runs = [frequency(access, lambda loop, near=access: not _walks(near, loop)) for access in own]  # type: ignore[misc]
-            inner = _loops(own[0])
+            # A thread, or one thread after another, accesses different elements along the loops that are left out.
+            runs = [
+                frequency(access, lambda loop, near=access: not (loop.distributed or loop.symbol in near.loops))  # type: ignore[misc]
+                for access in own
+            ]
+            inner = [loop for loop in loops_of(own[0].path) if not loop.distributed and loop.symbol in own[0].loops]
             at_once = max(1, SECTOR // sizes[array]) if _along_a_row(own[0], inner) else 1
             total += jointly(zip(own, runs, strict=True)) / at_once
             rolled = [loop for loop in inner if not _unrolled(loop)]
@@ -470,16 +474,6 @@ def waits(accesses: Iterable[ArrayAccess], sizes: Mapping[str, int], frequency: 
 
 def _differs_by_thread(access: ArrayAccess) -> bool:
     return any(loop.distributed and loop.symbol in access.loops for loop in loops_of(access.path))
-
-
-def _walks(access: ArrayAccess, loop: Loop) -> bool:
-    """Tell whether a thread, or one thread after another, accesses different elements along this loop."""
-    return loop.distributed or loop.symbol in access.loops
-
-
-def _loops(access: ArrayAccess) -> list[Loop]:
-    """Return the loops within a thread that contain the load and with which the load varies."""
-    return [loop for loop in loops_of(access.path) if not loop.distributed and loop.symbol in access.loops]
 
 
 def _unrolled(loop: Loop) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from offloadrt.sim import Actor, Signal, Simulation
+from offloadrt.sim import Signal, Simulation
 
 FaultKind = Literal[
     "call", "kernel", "page_fault", "doorbell", "interrupt", "stuck", "slow", "thread", "device"
@@ -178,7 +178,8 @@ class Injector:
 
     def _kill(self, fault: InjectedFault) -> bool:
         """End a waiting host thread; return False if it is about to be resumed, so that the caller tries again."""
-        actor = next((actor for actor in self._sim.actors.values() if _is_called(actor, fault.name)), None)
+        running = (actor for actor in self._sim.actors.values() if not actor.finished)
+        actor = next((actor for actor in running if fault.name in (actor.name, f"#{actor.index}")), None)
         if actor is None:
             return True
         if actor.interruption is not None or actor in self._sim.ready:
@@ -204,11 +205,6 @@ class Injector:
         line = f"t={self._sim.now:g}: {what} (fault {fault.text})"
         self.struck.append(line)
         self._sim.incidents.append(line)
-
-
-def _is_called(actor: Actor, name: str) -> bool:
-    """Tell whether an actor has this name, or this index, written as #12."""
-    return name in (actor.name, f"#{actor.index}") and not actor.finished
 
 
 class FaultAlarm:

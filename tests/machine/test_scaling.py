@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offloadrt.extensions.evidence.independent.left_out import left_out
 from offloadrt.machine import MachineSpec, ProfileError, available, load
-from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.machine.profile.scaling import PARTS, is_scalable, part_of
 
 PARTS_HERE = """

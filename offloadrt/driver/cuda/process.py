@@ -313,8 +313,7 @@ class ProcessLock:
         """Work for ``dt`` seconds, and hold the lock for the first of them (the fraction ``part`` of the profile)."""
         part = dt * self.spec.part
         if part:
-            await self.lock.enter(part)
-            self.lock.release()
+            await self.lock.work(part)
         if part < dt:
             await self._work(dt - part, "driver")
 
@@ -346,15 +345,11 @@ class PageLocking:
 
     async def lock(self, nbytes: int) -> None:
         """Lock the pages of one piece of a copy, of ``nbytes`` bytes."""
-        await self._work(self.spec.lock + nbytes * self.spec.lock_per_byte)
+        await self.kernel.work(self.spec.lock + nbytes * self.spec.lock_per_byte)
 
     async def unlock(self) -> None:
         """Unlock the pages of one piece of a copy."""
-        await self._work(self.spec.unlock)
-
-    async def _work(self, dt: float) -> None:
-        await self.kernel.enter(dt)
-        self.kernel.release()
+        await self.kernel.work(self.spec.unlock)
 
 
 class KernelDriver:
@@ -383,11 +378,7 @@ class KernelDriver:
 
     def work(self, dt: float) -> Awaitable[None]:
         """Let the calling thread work in the kernel module for ``dt`` seconds; several processes take turns."""
-        return self._machine.work(dt, "driver") if self.lock is None else self._locked_work(self.lock, dt)
-
-    async def _locked_work(self, lock: HostLock, dt: float) -> None:
-        await lock.enter(dt)
-        lock.release()
+        return self._machine.work(dt, "driver") if self.lock is None else self.lock.work(dt)
 
 
 class DriverProcess:

@@ -348,7 +348,9 @@ class VaBlocks:
         # keeps all cores busy is predicted too fast, by at most the time of these steps. The choice is made here and
         # not for each payment, because every batch of faults pays at least five times.
         self.phase = fault_phases(machine.trace, self.sim, device.index)
-        self.pay: Callable[[float], Awaitable[None]] = self.sim.sleep if machine.exact else self._sleep_roughly
+        self.pay: Callable[[float], Awaitable[None]] = (
+            self.sim.sleep if machine.exact else lambda dt: self.sim.sleep(machine.jitter(dt))
+        )
         """``await pay(dt)`` lets one of the driver's own threads work for ``dt`` seconds."""
         self._without_room: dict[int, int] = {}
         """Pages, by block, that are mapped over the link because there was no device memory for them."""
@@ -360,9 +362,6 @@ class VaBlocks:
         taken = cost if self.machine.exact else self.machine.jitter(cost)
         phase.works(taken, taken / cost)
         return self.sim.sleep(taken)
-
-    def _sleep_roughly(self, dt: float) -> Awaitable[None]:
-        return self.sim.sleep(self.machine.jitter(dt))
 
     def map_for_copies(self, block: ManagedBlock, pages: PageSet) -> float:
         """Map a block's host pages for copy engines; return the seconds of work, 0 if all were mapped already.

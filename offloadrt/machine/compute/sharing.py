@@ -233,7 +233,7 @@ class TimeSlicer:
         """Wait until a slice ends that another context waits for, or until a running context makes room for another."""
         begin, length = self.sim.now, self.spec.length
         while self._work_of_running():
-            if not self._others_wait():
+            if not any(work and process not in self._running for process, work in enumerate(self._with_work)):
                 self._note(await self.mailbox.get())  # nobody to switch to: one slice follows the other
                 continue
             if len(self._work_of_running()) < self._slots:
@@ -246,9 +246,6 @@ class TimeSlicer:
 
     def _work_of_running(self) -> list[int]:
         return [process for process in self._running if self._with_work[process]]
-
-    def _others_wait(self) -> bool:
-        return any(work and process not in self._running for process, work in enumerate(self._with_work))
 
     def _note(self, message: object) -> None:
         if not isinstance(message, ContextHasWork):

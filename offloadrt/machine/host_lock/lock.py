@@ -99,6 +99,11 @@ class HostLock:
             self._host_seconds[self._category] += sim.now - now  # done: nothing else was to happen before
         return PASSED
 
+    async def work(self, dt: float) -> None:
+        """Take the lock, work under it for ``dt`` seconds, and release it."""
+        await self.enter(dt)
+        self.release()
+
     @uninterrupted
     def release(self) -> None:
         """Release the lock. Raises RuntimeError if the caller does not hold it."""

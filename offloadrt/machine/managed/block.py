@@ -209,10 +209,6 @@ class ManagedUsage:
             self.bytes_dtod += nbytes
 
 
-def _no_story() -> str:
-    return "a block of no device"
-
-
 @attrs.define(eq=False)
 class ManagedBlock:
     """The state of one block of managed memory on one device; a set of pages is an integer, one bit for each page."""
@@ -225,7 +221,7 @@ class ManagedBlock:
     """Position of the block's first page in that span."""
     counts: list[int]
     """Number of pages of that span in each state; empty until it is requested."""
-    story: Callable[[], str] = _no_story
+    story: Callable[[], str] = lambda: "a block of no device"
     """Describes for errors whose block this is, at which time, and in which actor."""
     valid: PageSet = 0
     """Pages that belong to an allocation."""

@@ -18,7 +18,7 @@ import importlib.resources
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
@@ -98,7 +98,7 @@ class MachineSpec:
     made_for: str | None = None
     """For a runtime's profile: the machine for whose host the costs are."""
     elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
-    """Other machines' entries for keys whose values were measured on this machine; only `left_out` reads them."""
+    """Other machines' entries for keys whose values were measured on this machine; for predictions without these."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """Objects derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
@@ -376,25 +376,25 @@ class _Kind:
         return Registry(self.name, f"offloadrt.{self.name}s")
 
 
-_MACHINE = _Kind("machine", _PROFILES, _MachineFile)
-_RUNTIME = _Kind("runtime", _PROFILES / "runtimes", _RuntimeFile)
+MACHINE = _Kind("machine", _PROFILES, _MachineFile)
+RUNTIME = _Kind("runtime", _PROFILES / "runtimes", _RuntimeFile)
 _Files = tuple[tuple[str, str], ...]
 """(path, text) of a file and of all its bases, the last base first."""
 
 
 def available() -> list[str]:
     """Return the names of the machines that come with the package."""
-    return _MACHINE.available()
+    return MACHINE.available()
 
 
 def available_runtimes() -> list[str]:
     """Return the names of the runtimes that come with the package."""
-    return _RUNTIME.available()
+    return RUNTIME.available()
 
 
 def of_packages() -> list[str]:
     """Return the names of the machines that other installed packages add."""
-    return list(_MACHINE.of_packages.points())
+    return list(MACHINE.of_packages.points())
 
 
 def load(
@@ -408,9 +408,9 @@ def load(
     ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``); ``runtime`` is the
     machine's default unless it is given. Raises ProfileError.
     """
-    files = _files(str(name_or_path), _MACHINE)
-    named = str(runtime) if runtime is not None else _default_runtime(files)
-    runtime_files = () if named is None else _files(named, _RUNTIME)
+    files = files_of(str(name_or_path), MACHINE)
+    named = str(runtime) if runtime is not None else default_runtime(files)
+    runtime_files = () if named is None else files_of(named, RUNTIME)
     if range_end == "mean":
         return _at_means(files, runtime_files).with_overrides(overrides or {})
     return _together(files, runtime_files).with_overrides(overrides or {}, range_end)
@@ -418,16 +418,16 @@ def load(
 
 def load_runtime(name_or_path: str | Path) -> MachineSpec:
     """Load a runtime by name, or from a user's own TOML file, without a machine. Raises ProfileError."""
-    return _unchanged(_files(str(name_or_path), _RUNTIME), _RUNTIME)
+    return _unchanged(files_of(str(name_or_path), RUNTIME), RUNTIME)
 
 
-def _default_runtime(files: _Files) -> str | None:
+def default_runtime(files: _Files) -> str | None:
     """Return the runtime that the last of ``files`` or its nearest base names; None if none does."""
-    headers = [_parsed(path, text, _MACHINE).header for path, text in reversed(files)]
+    headers = [_parsed(path, text, MACHINE).header for path, text in reversed(files)]
     return next((header.runtime for header in headers if header.runtime is not None), None)
 
 
-def _files(name: str, kind: _Kind) -> _Files:
+def files_of(name: str, kind: _Kind) -> _Files:
     """Return the file of that name and its bases. Raises ProfileError."""
     files: list[tuple[str, str]] = []
     base: str | None = name
@@ -476,24 +476,24 @@ def _unchanged(files: _Files, kind: _Kind) -> MachineSpec:
 
     Raises ProfileError.
     """
-    spec = _as_written(files, kind)
-    return spec if kind is _RUNTIME else attrs.evolve(spec, entries=_scaled(spec.entries, spec, files))
+    spec = as_written(files, kind)
+    return spec if kind is RUNTIME else attrs.evolve(spec, entries=_scaled(spec.entries, spec, files))
 
 
 def _scaled(entries: Mapping[str, ProfileEntry], spec: MachineSpec, files: _Files) -> dict[str, ProfileEntry]:
     """Return the entries of ``spec``, which are as written, scaled to the machine of ``files``."""
-    homes = {path: _as_written(files[: place + 1], _MACHINE) for place, (path, _) in enumerate(files)}
-    return {key: _scaled_entry(entry, spec, homes) for key, entry in entries.items()}
+    homes = {path: as_written(files[: place + 1], MACHINE) for place, (path, _) in enumerate(files)}
+    return {key: scaled_entry(entry, spec, homes) for key, entry in entries.items()}
 
 
-def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, MachineSpec]) -> ProfileEntry:
+def scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, MachineSpec]) -> ProfileEntry:
     part, origin = part_of(entry.key), entry.measured_on
     if part is None or not is_scalable(entry) or (origin is None and entry.home == spec.path) or origin == spec.name:
         return entry
     if origin is not None and (host := spec.hosts.get(origin)) is not None:
         there = host.parts.get(part.reference)
     else:
-        of = homes.get(entry.home) if origin is None else _as_written(_files(origin, _MACHINE), _MACHINE)
+        of = homes.get(entry.home) if origin is None else as_written(files_of(origin, MACHINE), MACHINE)
         if of is None:
             return entry  # of a user's runtime that does not say for which machine it was made
         origin, stated = of.name, of.entries.get(part.reference)
@@ -507,51 +507,8 @@ def _scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Ma
     return scaled(entry, origin, there, ends(here))
 
 
-@attrs.frozen
-class WithoutMeasurements:
-    """The entries that a machine's profile would have if nobody had measured anything on this machine."""
-
-    entries: Mapping[str, ProfileEntry]
-    """The entries that replace measured ones, scaled from other machines."""
-    only_here: Sequence[str]
-    """Measured entries without a counterpart from another machine; they stay."""
-
-
-def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
-    """Return what a machine's entries would be without its measurements: its bases' or other machines' entries.
-
-    An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
-    Values from data sheets stay. Raises ProfileError.
-    """
-    files = _files(name, _MACHINE)
-    named = runtime if runtime is not None else _default_runtime(files)
-    spec = _as_written(files, _MACHINE)
-    base = _as_written(files[:-1], _MACHINE) if len(files) > 1 else None
-    homes = {path: _as_written(files[: place + 1], _MACHINE) for place, (path, _) in enumerate(files)}
-    written, elsewhere = dict(spec.entries), dict(spec.elsewhere)
-    if named is not None:
-        of_runtime = _as_written(_files(named, _RUNTIME), _RUNTIME)
-        written |= of_runtime.entries
-        elsewhere |= of_runtime.elsewhere
-        spec = attrs.evolve(spec, hosts={**spec.hosts, **of_runtime.hosts})
-    found: dict[str, ProfileEntry] = {}
-    only_here = []
-    for key, entry in written.items():
-        here = entry.measured_on in (None, spec.name) and entry.home == spec.path and "measure" in entry.source_type
-        if not is_scalable(entry) or not (here or entry.measured_on == spec.name):
-            continue
-        other = base.entries.get(key) if base is not None and here else None
-        if other is None or other.measured_on == spec.name:
-            other = elsewhere.get(key)
-        if other is None:
-            only_here.append(key)
-        else:
-            found[key] = _scaled_entry(other, spec, homes)
-    return WithoutMeasurements(found, only_here)
-
-
 @lru_cache(maxsize=64)
-def _as_written(files: _Files, kind: _Kind) -> MachineSpec:
+def as_written(files: _Files, kind: _Kind) -> MachineSpec:
     """Return the profile of the last of ``files``, as written in the file and its bases.
 
     The cache compares the texts of the files, so that a file may change between two loads.
@@ -559,7 +516,7 @@ def _as_written(files: _Files, kind: _Kind) -> MachineSpec:
     Raises ProfileError.
     """
     *bases, (path, text) = files
-    base = _as_written(tuple(bases), kind) if bases else None
+    base = as_written(tuple(bases), kind) if bases else None
     file = _parsed(path, text, kind)
     sources = {**(base.sources if base else {}), **file.sources}
     entries = dict(base.entries) if base else {}
@@ -569,7 +526,7 @@ def _as_written(files: _Files, kind: _Kind) -> MachineSpec:
             _check_belongs_here(path, key, kind)
             raise UnknownEntry(path, key, near_matches(key, base.entries))
         entry = _checked(path, key, raw, sources, base.entries.get(key) if base else None)
-        if kind is _RUNTIME and entry.measured_on is None:
+        if kind is RUNTIME and entry.measured_on is None:
             entry = attrs.evolve(entry, measured_on=made_for)
         entries[key] = attrs.evolve(entry, home=path)
     elsewhere = dict(base.elsewhere) if base else {}
@@ -600,9 +557,9 @@ def _checked(path: str, key: str, raw: object, sources: Mapping[str, str], base:
 
 def _check_belongs_here(path: str, key: str, kind: _Kind) -> None:
     """Raise ProfileError if the entry belongs to profiles of the other kind; the message says where to put it."""
-    other = _MACHINE if kind is _RUNTIME else _RUNTIME
+    other = MACHINE if kind is RUNTIME else RUNTIME
     for name in other.available():
-        if key in _unchanged(_files(name, other), other).entries:
+        if key in _unchanged(files_of(name, other), other).entries:
             reason = f'is an entry of a {other.name}: put it into a file with [{other.name}] and base = "{name}"'
             raise ProfileError(path, key, f"{reason}, for --{other.name} FILE")
 
@@ -615,10 +572,10 @@ def _together(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
 
     Raises ProfileError for an entry that both have.
     """
-    machine = _unchanged(machine_files, _MACHINE)
+    machine = _unchanged(machine_files, MACHINE)
     if not runtime_files:
         return machine
-    runtime = _unchanged(runtime_files, _RUNTIME)
+    runtime = _unchanged(runtime_files, RUNTIME)
     for key in runtime.entries:
         if key in machine.entries:
             raise ProfileError(machine.path, key, f"is an entry of the runtime {runtime.name} ({runtime.path}), too")

@@ -52,10 +52,6 @@ class StreamPool:
         self.idle.append(stream)
         self.lock.release()
 
-    def take_back(self, stream: Any) -> None:
-        """Take a stream back from a cancelled thread, without waiting; what others put into it comes after its work."""
-        self.idle.append(stream)
-
 
 class CudaPlugin(DevicePlugin):
     """The plugin for a device of CUDA's driver library.
@@ -221,7 +217,7 @@ class CudaPlugin(DevicePlugin):
             await self.driver.streams.synchronize(stream)
             await self.streams.give_back(stream)
         except BaseException:
-            self.streams.take_back(stream)
+            self.streams.idle.append(stream)  # without waiting; what others put into it comes after this thread's work
             raise
 
     async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:

@@ -366,11 +366,6 @@ def refuse_failures(
     return refused
 
 
-def base_of(results: Sequence[Result], chosen: Mapping[str, Value]) -> Result:
-    """Return the first result whose parameters have the baseline's values, given in `chosen`."""
-    return next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
-
-
 def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the baseline's values by parameter. read: all values of each parameter; given: those the user chose."""
     swept = swept_in(read)
@@ -396,7 +391,7 @@ def baseline_of(scenario: Scenario, read: Mapping[str, Sequence[Value]], given: 
 
 def _variants(results: Sequence[Result], chosen: Mapping[str, Value], measures: Sequence[str]) -> list[ComparedVariant]:
     """Return the results of a case as variants, each compared with the case's baseline, which comes first."""
-    base = base_of(results, chosen)
+    base = next(one for one in results if all(one.parameters[name] == value for name, value in chosen.items()))
     ordered = [base, *(variant for variant in results if variant is not base)]
     calls = {id(variant): variant.all_calls() for variant in ordered}
     names = list(dict.fromkeys(name for variant in ordered for name in calls[id(variant)]))

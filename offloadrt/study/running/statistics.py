@@ -19,7 +19,7 @@ from offloadrt.driver import Driver, FaultBatch
 from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.registry import Registry
-from offloadrt.runtime.device import OffloadDevice, ResultSection
+from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Actor, LockUse, Simulation
 from offloadrt.sim.errors import AsyncOnly
 from offloadrt.study.errors import UserError, did_you_mean, installed
@@ -114,7 +114,7 @@ class RunStatistics:
     @property
     def sections(self) -> Mapping[str, ResultSection]:
         """Return the figures that the memory configuration adds, by section name (`MemoryConfiguration.sections`)."""
-        devices = self._runtime_devices
+        devices = [device for program in self._programs for device in program.devices]
         return devices[0].configuration.sections(devices) if devices else {}
 
     @property
@@ -160,10 +160,6 @@ class RunStatistics:
         if self._built is None:
             return ()
         return [driver for node in self._built.nodes for driver in self._built.drivers[node.first_process]]
-
-    @property
-    def _runtime_devices(self) -> Sequence[OffloadDevice]:
-        return [device for program in self._programs for device in program.devices]
 
     @property
     def _devices(self) -> Any:

@@ -103,14 +103,6 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield member
 
 
-def script_traceback(error: BaseException) -> str:
-    """Format the traceback of `error` with only the user's frames; the bare message when there are none.
-
-    An error that several threads raised at one line is shown once; different errors are shown one below the other.
-    """
-    return "\n\n".join(_formatted(one) for one in _different(error))
-
-
 def _formatted(error: BaseException) -> str:
     story = traceback.TracebackException.from_exception(error, compact=True)
     _prune(story)
@@ -136,5 +128,8 @@ def unwrapped(error: BaseException) -> BaseException:
 
 
 def script_failure(error: BaseException) -> ScriptFailed:
-    """Make the error to raise from `error`, with the script's own traceback as its text."""
-    return ScriptFailed(script_traceback(error))
+    """Make the error to raise from `error`, with its traceback of only the user's frames, or else its message, as text.
+
+    An error that several threads raised at one line is shown once; different errors are shown one below the other.
+    """
+    return ScriptFailed("\n\n".join(_formatted(one) for one in _different(error)))

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from offloadrt.cli.render import table_of
 from offloadrt.extensions.calibration.machines import kind_of
-from offloadrt.machine.profile.machine_spec import left_out
+from offloadrt.extensions.evidence.independent.left_out import left_out
 from offloadrt.study.running import profiles
 
 INPUT_KIND = "unit_cost"

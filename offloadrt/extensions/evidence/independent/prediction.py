@@ -4,7 +4,7 @@ A run is made with every uncertain entry of the profile at the mean of its range
 ranges (`extensions/certainty`). From `low` to `high` lie 80 % of the draws. How many reported values lie there shows
 what the intervals are worth: if they are too wide, they say nothing; if too narrow, mechanisms are wrong, or unknown
 costs have no range. If the machine's profile contains measurements of the machine, one more run replaces them by values
-from its data sheet and other machines (`left_out` of machine_spec.py).
+from its data sheet and other machines (`left_out.py`).
 
 The measurements are a TOML file with `[[result]]` tables, each with an id, a machine, conditions and values.
 
@@ -49,6 +49,7 @@ import attrs
 import msgspec
 
 from offloadrt.extensions.certainty.draws import SEED, spec_of
+from offloadrt.extensions.evidence.independent.left_out import left_out
 from offloadrt.extensions.evidence.independent.outcome import (
     INPUT_KIND,
     IndependentReport,
@@ -57,7 +58,6 @@ from offloadrt.extensions.evidence.independent.outcome import (
 )
 from offloadrt.extensions.evidence.validation.judging import draws_of, may_matter
 from offloadrt.machine.profile import units
-from offloadrt.machine.profile.machine_spec import left_out
 from offloadrt.registry import regular
 from offloadrt.study.errors import ParameterError, ScenarioNotFound, ScriptFailed, UserError, did_you_mean
 from offloadrt.study.inputs import named_range
