@@ -26,6 +26,7 @@ from offloadrt.extensions.explaining.work import NOTHING, WorkDone, run_with_wor
 from offloadrt.machine import MachineSpec
 from offloadrt.machine.profile.entry import ProfileEntry
 from offloadrt.runtime.environment import OF_CALLS
+from offloadrt.study.certainty import over
 from offloadrt.study.reporting.results import Interval, Result, from_builtins
 from offloadrt.study.reporting.words import word
 from offloadrt.study.scripts import registry
@@ -516,7 +517,7 @@ class Trials:
             if not self._waiting:
                 break
             for change, result in self._answers():
-                gain = _ratio(known, self.merit_in(result))
+                gain = over(known, self.merit_in(result))
                 if gain >= _WORTH and (smaller := half(change, spec, gain)) is not None:
                     ahead.insert(0, smaller)
             advanced(len(self._answered), len(self._answered) + len(self._waiting) + len(ahead))
@@ -531,7 +532,7 @@ class Trials:
             if work is None:
                 other_work.append(change.name)
                 continue
-            gain = work * _ratio(known, self.merit_in(result))
+            gain = work * over(known, self.merit_in(result))
             what_ifs.append(WhatIf(change, result.elapsed_s, gain, self._command(change, result), work=work))
         what_ifs.sort(key=lambda tried: (-tried.gain, tried.change.name))
         best: dict[str, WhatIf] = {}
@@ -657,7 +658,3 @@ def _called(scenario: Scenario) -> str:
     if scenario.path is not None and scenario.path.parent == folder():
         return scenario.name
     return registry.reference(scenario).removeprefix(f"{Path.cwd()}/")
-
-
-def _ratio(base: float, other: float) -> float:
-    return base / other if other else float("inf") if base else 1.0

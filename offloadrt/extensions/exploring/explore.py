@@ -273,7 +273,8 @@ def everywhere(
         found.outcomes[outcome.key] = Counted(outcome, -1, ScheduleCase(), 1)
         return found
     faults = [*recorder.call_faults(), *(wait.fault for wait in recorder.waits)]
-    found.cases = [ScheduleCase(faults=(fault,)) for fault in _evenly(faults, runs)]
+    chosen = min(runs, len(faults))  # evenly
+    found.cases = [ScheduleCase(faults=(faults[number * len(faults) // chosen],)) for number in range(chosen)]
     if advanced is not None:
         advanced(found)
     size = min(_FAULTS_BATCH, -(-len(found.cases) // jobs)) or 1
@@ -286,13 +287,6 @@ def everywhere(
         if advanced is not None:
             advanced(found)
     return found
-
-
-def _evenly(faults: Sequence[str], most: int) -> list[str]:
-    """Return at most so many of the faults, chosen evenly."""
-    if len(faults) <= most:
-        return list(faults)
-    return [faults[number * len(faults) // most] for number in range(most)]
 
 
 T = TypeVar("T")

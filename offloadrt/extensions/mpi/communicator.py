@@ -368,13 +368,7 @@ class Comm:
         at: str = "",
     ) -> Run:  # fmt: skip
         """Gather parts of `counts` bytes, one after the other in the root's buffer."""
-        self._check(call, root, 0, at)
-        parts = self._parts(call, buffer_of(recvbuf, call), counts, at) if self.rank == root else None
-        if isinstance(sendbuf, InPlace):
-            mine = parts[root] if parts is not None else NOTHING
-        else:
-            mine = buffer_of(sendbuf, call)
-        self._same(root=root, nbytes=self._of_part(call, parts, mine, root))
+        parts, mine = self._divided(call, recvbuf, sendbuf, counts, root, at)
         return self._chosen(call, mine.nbytes, _elements(mine), mine, parts, root)
 
     def _scatter(self, call: str, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> Run:
@@ -386,13 +380,7 @@ class Comm:
         at: str = "",
     ) -> Run:  # fmt: skip
         """Scatter parts of `counts` bytes, one after the other in the root's buffer."""
-        self._check(call, root, 0, at)
-        parts = self._parts(call, buffer_of(sendbuf, call), counts, at) if self.rank == root else None
-        if isinstance(recvbuf, InPlace):
-            mine = parts[root] if parts is not None else NOTHING
-        else:
-            mine = buffer_of(recvbuf, call)
-        self._same(root=root, nbytes=self._of_part(call, parts, mine, root))
+        parts, mine = self._divided(call, sendbuf, recvbuf, counts, root, at)
         return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
 
     def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> Run:
@@ -481,12 +469,17 @@ class Comm:
 
     # ------------------------------------------------------------------ how collectives run
 
-    @staticmethod
-    def _of_part(call: str, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> int | None:
-        """Return the bytes of one rank's part, to compare among ranks; None for calls whose parts may differ."""
-        if call in ("MPI_Gatherv", "MPI_Scatterv"):
-            return None
-        return mine.nbytes if parts is None else parts[root].nbytes
+    def _divided(
+        self, call: str, whole: Given, own: Given | InPlace, counts: Sequence[int] | None, root: int, at: str
+    ) -> tuple[list[MpiBuffer] | None, MpiBuffer]:
+        """Return the parts of the root's buffer `whole`, None on other ranks, and the buffer of this rank's part."""
+        self._check(call, root, 0, at)
+        parts = self._parts(call, buffer_of(whole, call), counts, at) if self.rank == root else None
+        in_place = NOTHING if parts is None else parts[root]
+        mine = in_place if isinstance(own, InPlace) else buffer_of(own, call)
+        may_differ = call in ("MPI_Gatherv", "MPI_Scatterv")
+        self._same(root=root, nbytes=None if may_differ else mine.nbytes if parts is None else parts[root].nbytes)
+        return parts, mine
 
     def _same(self, *, root: int | None = None, nbytes: int | None = None, op: Op | None = None) -> None:
         """Note the arguments of the current collective that must be equal on all ranks."""

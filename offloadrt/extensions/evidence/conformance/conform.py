@@ -603,16 +603,6 @@ def _apply(statement: Statement, values: Any) -> None:
         values[lower:upper] = np.arange(lower, upper, dtype=ELEMENT) + constant
 
 
-__all__ = [
-    "ConformanceFileError",
-    "ConformanceReport",
-    "RecordedProgram",
-    "ReplayDifference",
-    "conform",
-    "read_cases",
-    "replay_case",
-]
-
 MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
 """By mode of a case: the machine on which it is replayed, whose devices support the mode."""
 

@@ -8,7 +8,6 @@ and by machine.
 from __future__ import annotations
 
 import math
-import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -59,19 +58,15 @@ class PredictedValue:
     @property
     def error(self) -> float | None:
         """Return |ln(emulated / reported)|: infinite if the signs differ or only one is 0, None if one is missing."""
-        return self._error_of(self.emulated)
+        return self.error_of(self.emulated)
 
     @property
     def left_out_error(self) -> float | None:
         """Return the error (see `error`) of the prediction without anything measured on the same machine."""
-        return self._error_of(self.left_out)
+        return self.error_of(self.left_out)
 
-    @property
-    def first_error(self) -> float | None:
-        """Return the error (see `error`) of the first prediction that was made of the value."""
-        return self._error_of(self.first)
-
-    def _error_of(self, predicted: float | None) -> float | None:
+    def error_of(self, predicted: float | None) -> float | None:
+        """Return the error (see `error`) of a prediction of the value; None for None."""
         if predicted is None or self.reported is None:
             return None
         if predicted == self.reported:
@@ -148,18 +143,11 @@ class KindAccuracy:
     def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindAccuracy:
         """Compute the accuracies of values, at least one of which has a prediction and a reported number."""
         today, first, left_out = (
-            [error for value in values if (error := error_of(value)) is not None]
-            for error_of in (_TODAY, _FIRST, _LEFT_OUT)
+            [error for value in values if (error := value.error_of(getattr(value, prediction))) is not None]
+            for prediction in ("emulated", "first", "left_out")
         )
-        return cls(
-            kind,
-            Accuracy.of(today),
-            Accuracy.of(first) if first else None,
-            Accuracy.of(left_out) if left_out else None,
-        )
-
-
-_TODAY, _FIRST, _LEFT_OUT = map(operator.attrgetter, ("error", "first_error", "left_out_error"))
+        rest = (Accuracy.of(errors) if errors else None for errors in (first, left_out))
+        return cls(kind, Accuracy.of(today), *rest)
 
 
 @attrs.frozen
