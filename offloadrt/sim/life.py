@@ -338,6 +338,8 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
             actor.value = await fn(*args)
         else:
             actor.value = await _interruptible(fn, args)
+        if actor.waits():
+            raise sim.stepped_by_hand(actor)
         # The actors that it has cancelled go on before it ends.
         if sim.trio_has_work:
             await sim.pause(actor, cancellable=False)
@@ -345,6 +347,8 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         raise
     except BaseException as exc:
         why = ""
+        if actor.waits():
+            raise sim.stepped_by_hand(actor) from exc
         if isinstance(exc, trio.Cancelled):
             if actor.detached:
                 await actor.attach()

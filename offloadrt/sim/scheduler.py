@@ -30,7 +30,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.errors import Expired, ReturnToTrio, UnregisteredTask, no_duration
+from offloadrt.sim.errors import Expired, ReturnToTrio, SimulationError, UnregisteredTask, no_duration
 
 GO = outcome.Value(None)
 """The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
@@ -239,6 +239,10 @@ class Actor:
         sim.running = self
         return return_to_trio
 
+    def waits(self) -> bool:
+        """Return whether the actor is parked or has a timer."""
+        return self.waits_for is not None or any(item is self for _, _, item in self.sim.heap)
+
     # ------------------------------------------------------------------ waits that are cut short
     def interrupt(self, interruption: Callable[[], None]) -> bool:
         """End the wait of a parked actor and resume it now, so that ``interruption()`` raises in it.
@@ -429,9 +433,11 @@ class Scheduler:
         """
         if get_ident() != self.thread:
             raise self.in_wrong_thread()
-        if (me := self.running) is not None:
-            return me
         me = SELF.get(None)
+        if (running := self.running) is not None and (me is running or me is None):
+            return running
+        if me is not None and me.sim is self and me.waits():
+            raise self.stepped_by_hand(me)
         if me is None or me.sim is not self or me.task is not task_in_a_step():
             raise UnregisteredTask(_unregistered(self, me))
         return me
@@ -441,6 +447,22 @@ class Scheduler:
         error = UnregisteredTask(
             f"t={self.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, "
             "where no virtual time passes; a program's threads are actors: await run.parallel(body, num_threads=2)"
+        )
+        self.violation = self.violation or error
+        return error
+
+    def stepped_by_hand(self, me: Actor) -> SimulationError:
+        """End the run, as `me` has gone on although it waits; return the error for it."""
+        if me.waits_for is not None:
+            me.waits_for.forget(me)
+            me.waits_for = None
+        remove(self.heap, me)
+        if self.running not in (me, None):  # whose turn it is, and who is on no queue any more
+            self.ready.appendleft(self.running)
+        self.running = me
+        error = SimulationError(
+            f"t={self.now:g}: {me.name} goes on while it waits: a coroutine of the run was stepped by hand, as with "
+            "send(None); only await lets virtual time pass"
         )
         self.violation = self.violation or error
         return error
@@ -458,7 +480,10 @@ class Scheduler:
         me.waits_since = now = self.now
         me.story.append((now, target.name))
         me.value = None
+        self.running = None
         yield me.trap
+        if self.running is not me and (me.detached or not self.turbo):  # else Trio makes the step, unknown to turbo
+            raise self.stepped_by_hand(me)
         me.waits_for = None
         if me.interruption is not None:
             yield from self.interrupted(me)
@@ -565,6 +590,8 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
                     return
             sim.running = item
             yield item.send
+        if sim.running is not me and (me.detached or not sim.turbo):  # as in park
+            raise sim.stepped_by_hand(me)
         if me.interruption is not None:
             yield from me.interrupted()
 
@@ -577,6 +604,8 @@ def _suspended(me: Actor) -> Generator[Any, Any, None]:
     """Wait for a timer that has been set already."""
     me.sim.running = None  # as in sleep
     yield me.trap
+    if me.sim.running is not me and (me.detached or not me.sim.turbo):  # as in park
+        raise me.sim.stepped_by_hand(me)
     if me.interruption is not None:
         yield from me.interrupted()
 

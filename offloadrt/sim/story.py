@@ -243,9 +243,8 @@ def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
     An error whose ``__cause__`` is another one of the group is its consequence in an actor that went on at the same
     instant: the cause stands for both.
     """
-    errors = _leaves(group)
-    known = {id(error) for error in errors}
-    first = [error for error in errors if id(error.__cause__) not in known]
+    errors = {id(error): error for error in _leaves(group)}
+    first = [error for error in errors.values() if id(error.__cause__) not in errors]
     return first[0] if len(first) == 1 else group
 
 

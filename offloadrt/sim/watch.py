@@ -33,7 +33,7 @@ class Watchdog:
     """Raises errors of a run in a Trio task of its own, from which they cancel all actors.
 
     An exception out of the hook by which Trio asks the clock would be an internal error of Trio, and would leave the
-    tasks without clean-up. `fail` and `force_out` return the hook's result: how long Trio may sleep.
+    tasks without clean-up. `fail` returns the hook's result: how long Trio may sleep.
     """
 
     def __init__(self, sim: Scheduler) -> None:
@@ -56,23 +56,11 @@ class Watchdog:
         self._sim.ending = True
         if (task := self._task) is None:  # the run is cancelled from outside, and with it the task that would raise it
             self._sim.violation = error
-            return self.force_out()
+            return 0
         self._task = None
         self._sim.expected = task
         reschedule(task, outcome.Error(error))
         return 0
-
-    def force_out(self) -> float:
-        """End waits that last for ever because clean-up is shielded from cancellation; return how long Trio sleeps."""
-        sim = self._sim
-        error = sim.violation or story.deadlock(sim)
-
-        def raise_error() -> None:
-            raise error
-
-        # In order of spawning; actors that are not parked come again here when nothing is due.
-        parked = [actor for actor in sim.actors.values() if actor.interruption is None and actor.interrupt(raise_error)]
-        return 0 if parked else inf
 
 
 OUTSIDE = tuple(f"trio._{name}" for name in ("threads", "core._io_", "core._wakeup", "subprocess", "signals", "socket"))
@@ -211,9 +199,23 @@ class TrioWatch(trio.abc.Instrument):
         """
         sim = self.sim
         if sim.ending:
-            return self._watchdog.force_out()
+            return self._force_out(sim.violation or story.deadlock(sim))
         if any(not actor.daemon for actor in sim.actors.values()):
             return self._watchdog.fail(self.blocked_outside() or story.deadlock(sim))
+        return inf
+
+    def _force_out(self, error: BaseException) -> float:
+        """End waits that last for ever because clean-up is shielded from cancellation; return how long Trio sleeps."""
+
+        def raise_error() -> None:
+            raise error
+
+        # In order of spawning; actors that are not parked come again here when nothing is due.
+        actors = self.sim.actors.values()
+        if [actor for actor in actors if actor.interruption is None and actor.interrupt(raise_error)]:
+            return 0
+        if any(not actor.daemon for actor in actors) and not self.blocked_outside():
+            raise error  # breaks Trio, where real time would be waited for without end
         return inf
 
     def blocked_outside(self) -> SimulationError | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -47,7 +49,9 @@ class Rig:
     def assert_clean(self) -> None:
         """Nothing is mapped, allocated or locked any more."""
         for device in self.program.devices:
-            assert violations(device) == []
+            if "OFFLOADRT_CORE_ONLY" not in os.environ:  # whose invariants an extension lists
+                violations = importlib.import_module("offloadrt.extensions.exploring.invariants").violations
+                assert violations(device) == []
             assert [entry for entry in device.table if entry.owned] == []
             assert len(device.blocks) == 0
 
