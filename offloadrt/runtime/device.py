@@ -604,7 +604,10 @@ class OffloadDevice:
             self.entry_locks.name: self.entry_locks.statistics(),
             **self.plugin.locks(),
         }
-        found.update(self.allocator.locks())
+        given: object = self.allocator.locks()
+        if not isinstance(given, Mapping) or not all(isinstance(each, LockStatistics) for each in given.values()):
+            raise broken("allocator", self.allocator, f"locks returns {given!r:.80}, no LockStatistics by name")
+        found.update(given)
         if self.argument_blocks is not None:
             found.update(self.argument_blocks.locks())
         return found

@@ -34,7 +34,8 @@ from offloadrt.sim.errors import Expired, ReturnToTrio, SimulationError, Unregis
 
 GO = outcome.Value(None)
 """The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
-object serves for all, and nothing is allocated or unwrapped in a step (a fifth of the cost of a native step).
+object serves for all, and nothing is allocated or unwrapped in a step (a fifth of the cost of a native step). A wait
+that ends with another value was stepped by hand.
 """
 
 SELF: ContextVar[Actor] = ContextVar("offloadrt_actor")
@@ -481,8 +482,7 @@ class Scheduler:
         me.story.append((now, target.name))
         me.value = None
         self.running = None
-        yield me.trap
-        if self.running is not me and (me.detached or not self.turbo):  # else Trio makes the step, unknown to turbo
+        if (yield me.trap) is not GO:
             raise self.stepped_by_hand(me)
         me.waits_for = None
         if me.interruption is not None:
@@ -578,7 +578,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
         if (trap := me.trap) is not None:
             heappush(heap, (sim.now + dt, number, me))
             sim.running = None  # it waits in virtual time, not in Trio (`Simulation.deadline_to_sleep_time`)
-            yield trap
+            sent = yield trap
         else:
             if ready:
                 heappush(heap, (sim.now + dt, number, me))
@@ -589,8 +589,8 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
                 if item is me and number <= sim.last_advance:
                     return
             sim.running = item
-            yield item.send
-        if sim.running is not me and (me.detached or not sim.turbo):  # as in park
+            sent = yield item.send
+        if sent is not GO:
             raise sim.stepped_by_hand(me)
         if me.interruption is not None:
             yield from me.interrupted()
@@ -603,8 +603,7 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
 def _suspended(me: Actor) -> Generator[Any, Any, None]:
     """Wait for a timer that has been set already."""
     me.sim.running = None  # as in sleep
-    yield me.trap
-    if me.sim.running is not me and (me.detached or not me.sim.turbo):  # as in park
+    if (yield me.trap) is not GO:
         raise me.sim.stepped_by_hand(me)
     if me.interruption is not None:
         yield from me.interrupted()

@@ -117,6 +117,18 @@ def test_an_eviction_policy_that_names_no_block_is_refused_by_name(uvm, tmp_path
     assert told.value.__notes__[0].startswith("raised in device 0 page fault handler at t=")
 
 
+@pytest.mark.parametrize(
+    "change", ["resident = 0", "valid |= 1", "unmap(1)", "users.clear()", "usage.plus(0)", "__setattr__('remote', 1)"]
+)
+def test_an_eviction_policy_reads_the_numbers_of_blocks_and_changes_none(uvm, tmp_path, change):
+    text = MINE.replace(
+        "return reversed", f"memory.by_arrival[min(memory.by_arrival)].{change}\n        return reversed"
+    )
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(TypeError, match="^a policy reads the numbers of a block, and"):
+        sweeps(uvm, {"evict.policy": f"{tmp_path / 'mine.py'}:LastFirst"}, rounds=1)
+
+
 def test_an_eviction_policy_that_repeats_blocks_for_ever_gets_each_once(uvm, tmp_path):
     (tmp_path / "mine.py").write_text(BROKEN.format("__import__('itertools').cycle(memory.by_arrival)", 0))
     _, resident = sweeps(uvm, {"evict.policy": f"{tmp_path / 'mine.py'}:Broken"}, rounds=1)

@@ -342,6 +342,8 @@ async def everywhere(*_: Any) -> int:
         ("allocate", lambda *_: 0, "returns 0; write it as `async def`"),
         ("free", lambda *_: None, "returns None; write it as `async def`"),
         ("release_pooled", lambda *_: None, "returns None; write it as `async def`"),
+        ("locks", lambda *_: None, "returns None, no LockStatistics by name"),
+        ("locks", lambda *_: {"mine": 1}, "returns {'mine': 1}, no LockStatistics by name"),
     ],
 )
 def test_an_allocator_that_breaks_its_rules_is_refused_by_name(rig: MakeRig, call: str, does: Any, what: str) -> None:
@@ -351,6 +353,7 @@ def test_an_allocator_that_breaks_its_rules_is_refused_by_name(rig: MakeRig, cal
         await t.target_enter_data(omp.map(to=[t.array("a", 512), t.array("b", 512)]))
         await t.omp_target_free(await t.omp_target_alloc(4096))
         await made.program.finish()
+        made.program.locks()
 
     with pytest.raises((RuntimeError, ExceptionGroup)) as raised:
         made.alone(body)

@@ -400,7 +400,7 @@ class VaBlocks:
 
     def take_memory(self, block: ManagedBlock) -> bool:
         """Take device memory for a block, unless it has some; return False when no device memory is free."""
-        if block.index not in self._in_use.by_arrival:
+        if block.index not in self.pages.chunks:
             if not self.device.memory.take_managed(self.pages.block_size):
                 return False
             # It can be evicted from now on, but nobody does so while its lock is held.
@@ -711,7 +711,7 @@ class VaBlocks:
         """
         locks = self.locks
         first: ManagedBlock | None = None
-        for block in victims(self.eviction, self._in_use):
+        for block in victims(self.eviction, self._in_use, self.pages.chunks.by_arrival):
             if not locks.is_taken(block):  # the block that is being fetched is not among them yet, or is taken
                 break
             first = first or block

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
 import attrs
 import numpy as np
@@ -19,13 +19,50 @@ from offloadrt.machine.managed.block import ManagedBlock
 from offloadrt.registry import Registry, broken
 
 
+class BlockInUse:
+    """A block as an eviction policy sees it: the numbers of its `ManagedBlock`, such as ``resident``, to read."""
+
+    __slots__ = ("_block",)
+
+    def __init__(self, block: ManagedBlock) -> None:
+        object.__setattr__(self, "_block", block)
+
+    def __getattr__(self, name: str) -> int:
+        value = getattr(self._block, name, None)
+        if not isinstance(value, int):
+            raise TypeError(f"a policy reads the numbers of a block, and {name!r} is none")
+        return value
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise TypeError(f"a policy reads the numbers of a block, and cannot set {name!r}")
+
+
+class _InUse(Mapping[int, BlockInUse]):
+    """Shows blocks to a policy, in an order that the driver keeps."""
+
+    def __init__(self, blocks: Mapping[int, ManagedBlock]) -> None:
+        self._blocks = blocks
+
+    def __getitem__(self, index: int) -> BlockInUse:
+        return BlockInUse(self._blocks[index])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._blocks)
+
+    def __reversed__(self) -> Iterator[int]:
+        return iter([*self._blocks][::-1])
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+
 @attrs.frozen(eq=False)
 class DeviceMemoryInUse:
-    """The blocks that have memory of one device, as an eviction policy sees them; a policy must not change them."""
+    """The blocks that have memory of one device, as an eviction policy sees them; a policy cannot change them."""
 
-    by_last_fault: Mapping[int, ManagedBlock]
+    by_last_fault: Mapping[int, BlockInUse] = attrs.field(converter=_InUse)
     """The blocks by their index.  The first is the one whose last fault is the longest ago."""
-    by_arrival: Mapping[int, ManagedBlock]
+    by_arrival: Mapping[int, BlockInUse] = attrs.field(converter=_InUse)
     """The same blocks.  The first is the one that has had its memory for the longest time."""
     pages_per_block: int
     rng: np.random.Generator
@@ -45,12 +82,14 @@ class EvictionPolicy(Protocol):
         """
 
 
-def victims(policy: EvictionPolicy, memory: DeviceMemoryInUse) -> Iterator[ManagedBlock]:
-    """Yield blocks in the order in which they may be evicted.
+def victims(
+    policy: EvictionPolicy, memory: DeviceMemoryInUse, blocks: Mapping[int, ManagedBlock]
+) -> Iterator[ManagedBlock]:
+    """Yield those of `blocks`, which have the memory of the device, that may be evicted, in order.
 
     Raises RuntimeError when the policy returns no order, or an index of no block that has memory of the device.
     """
-    order, blocks = policy.order(memory), memory.by_arrival
+    order = policy.order(memory)
     if not isinstance(order, Iterable):
         raise broken("eviction policy", policy, f"order returns {order!r:.80}, no indices of blocks")
     for index in islice(order, len(blocks)):
