@@ -125,7 +125,7 @@ def test_an_eviction_policy_reads_the_numbers_of_blocks_and_changes_none(uvm, tm
         "return reversed", f"memory.by_arrival[min(memory.by_arrival)].{change}\n        return reversed"
     )
     (tmp_path / "mine.py").write_text(text)
-    with pytest.raises(TypeError, match="^a policy reads the numbers of a block, and"):
+    with pytest.raises(TypeError, match=r"^a policy reads the numbers of a block, and"):
         sweeps(uvm, {"evict.policy": f"{tmp_path / 'mine.py'}:LastFirst"}, rounds=1)
 
 

@@ -11,7 +11,6 @@ import attrs
 
 from offloadrt import kernel
 from offloadrt import openmp as omp
-from offloadrt.extensions.exploring.invariants import violations
 from offloadrt.machine import Machine
 from offloadrt.sim import Simulation
 from offloadrt.trace import Calls, Trace
