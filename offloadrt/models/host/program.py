@@ -255,12 +255,11 @@ class OffloadProgram(ABC, Generic[T]):
         if number is None:
             number = self._threads
             self._threads += 1
-        return self.make_thread(
-            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._arenas_of(number)
-        )
+        barrier = barrier or Barrier(self.sim, num_threads)
+        return self.make_thread(ThreadPlace(number, num_threads, barrier, *self._arenas_of(number)))
 
     @abstractmethod
-    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
+    def make_thread(self, place: ThreadPlace) -> T:
         """Make a host thread of the model's class."""
 
     def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
@@ -392,19 +391,28 @@ class OffloadProgram(ABC, Generic[T]):
         self.machine.host_time.lived(self.sim.now - begin)
 
 
+@attrs.frozen(eq=False)
+class ThreadPlace:
+    """What a host thread is made with: its number, its team's size and barrier, and the memory of its number."""
+
+    number: int
+    num_threads: int
+    barrier: Barrier
+    heap: Arena
+    stack: Arena
+
+
 class ProgramThread(ABC):
     """The object ``t`` that the body of a host thread gets: what all programming models have in common."""
 
-    def __init__(
-        self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
-    ) -> None:
+    def __init__(self, program: OffloadProgram[Any], place: ThreadPlace) -> None:
         self.program = program
         self.sim = program.sim
-        self.number = number
-        self.num_threads = num_threads
-        self._barrier = barrier
-        self._heap = heap
-        self._stack = stack
+        self.number = place.number
+        self.num_threads = place.num_threads
+        self._barrier = place.barrier
+        self._heap = place.heap
+        self._stack = place.stack
 
     def __repr__(self) -> str:
         return f"<host thread {self.number}>"
