@@ -141,16 +141,19 @@ def below(size: int) -> int:
     return 1 << (size.bit_length() - 1)
 
 
+def doublings(size: int) -> list[int]:
+    """Return the powers of two that are less than `size`, from 1."""
+    return [1 << power for power in range((size - 1).bit_length())]
+
+
 # ---------------------------------------------------------------------- barrier
 
 
 async def barrier_dissemination(c: Channel) -> None:
     """Synchronize all ranks by dissemination: in round k each signals rank + 2^k (Hensgen, Finkel and Manber, 1988)."""
-    distance = 1
-    while distance < c.size:
+    for distance in doublings(c.size):
         empty = MpiBuffer(0)
         await c.exchange(empty, (c.rank + distance) % c.size, empty, (c.rank - distance) % c.size)
-        distance *= 2
 
 
 async def barrier_doubling(c: Channel) -> None:
@@ -162,10 +165,8 @@ async def barrier_doubling(c: Channel) -> None:
     beyond = c.rank + power < c.size
     if beyond:
         await c.recv(empty, c.rank + power)
-    distance = 1
-    while distance < power:
+    for distance in doublings(power):
         await c.exchange(empty, c.rank ^ distance, empty, c.rank ^ distance)
-        distance *= 2
     if beyond:
         await c.send(empty, c.rank + power)
 
@@ -197,13 +198,8 @@ def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
     """Return (parent, children) of a rank in a binomial tree, nearest first (Open MPI's topo_build_bmtree)."""
-    parent = rank - below(rank) if rank else 0
-    mask = below(rank) * 2 if rank else 1
-    children = []
-    while rank + mask < size:
-        children.append(rank + mask)
-        mask *= 2
-    return parent, children
+    children = [rank + distance for distance in doublings(size - rank) if distance > rank]
+    return rank - below(rank) if rank else 0, children
 
 
 def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
@@ -222,6 +218,17 @@ def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
 def star(rank: int, size: int) -> tuple[int, list[int]]:
     """Return (parent, children) of a rank in a tree in which all other ranks are children of the root."""
     return 0, [] if rank else list(range(1, size))
+
+
+def _binomial(c: Channel, root: int) -> tuple[int, int, list[int]]:
+    """Return this rank's number from the root, the distance to its parent, and those to its children, nearest first.
+
+    The parent's number has the lowest bit of the rank's number cleared. The distance is also the number of ranks in the
+    subtree of the rank, which has fewer only where ranks end before; that of the root counts them, too.
+    """
+    relative = (c.rank - root) % c.size
+    count = relative & -relative or below(2 * c.size - 1)
+    return relative, count, [distance for distance in doublings(count) if relative + distance < c.size]
 
 
 async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) -> None:
@@ -255,36 +262,23 @@ async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree:
 
 async def bcast_binomial(c: Channel, buffer: MpiBuffer, root: int) -> None:
     """Broadcast the root's buffer down a binomial tree."""
-    relative, mask = (c.rank - root) % c.size, 1
-    while mask < c.size:
-        if relative & mask:
-            await c.recv(buffer, (c.rank - mask) % c.size)
-            break
-        mask *= 2
-    mask //= 2
-    while mask:
-        if relative + mask < c.size:
-            await c.send(buffer, (c.rank + mask) % c.size)
-        mask //= 2
+    relative, count, children = _binomial(c, root)
+    if relative:
+        await c.recv(buffer, (c.rank - count) % c.size)
+    for distance in reversed(children):
+        await c.send(buffer, (c.rank + distance) % c.size)
 
 
 async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, ring: bool) -> None:
     """Broadcast by a binomial scatter and an allgather, by recursive doubling or in a `ring` (van de Geijn)."""
     parts = split(buffer, c.size)
-    relative, mask = (c.rank - root) % c.size, 1
-    end = c.size
-    while mask < c.size:
-        if relative & mask:
-            end = min(relative + mask, c.size)
-            await c.recv(span(buffer, parts, relative, end), (c.rank - mask) % c.size)
-            break
-        mask *= 2
-    mask //= 2
-    while mask:
-        if relative + mask < end:
-            await c.send(span(buffer, parts, relative + mask, end), (c.rank + mask) % c.size)
-            end = relative + mask
-        mask //= 2
+    relative, count, children = _binomial(c, root)
+    end = min(relative + count, c.size)
+    if relative:
+        await c.recv(span(buffer, parts, relative, end), (c.rank - count) % c.size)
+    for distance in reversed(children):
+        await c.send(span(buffer, parts, relative + distance, end), (c.rank + distance) % c.size)
+        end = relative + distance
     if ring or c.size != below(c.size):
         await _ring(c, parts, root)
     else:
@@ -315,15 +309,14 @@ async def _ring(c: Channel, parts: Sequence[MpiBuffer], root: int = 0) -> None:
 
 async def _doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], root: int = 0) -> None:
     """Allgather by recursive doubling: exchange all parts so far, for a power of two of ranks."""
-    relative, distance = (c.rank - root) % c.size, 1
-    while distance < c.size:
+    relative = (c.rank - root) % c.size
+    for distance in doublings(c.size):
         other = relative ^ distance
         mine, theirs = relative // distance * distance, other // distance * distance
         peer = (other + root) % c.size
         await c.exchange(
             span(buffer, parts, mine, mine + distance), peer, span(buffer, parts, theirs, theirs + distance), peer
         )
-        distance *= 2
 
 
 # ---------------------------------------------------------------------- reductions
@@ -331,16 +324,13 @@ async def _doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], r
 
 async def reduce_binomial(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> None:
     """Reduce up a binomial tree into the root's buffer; the buffers of the other ranks are overwritten."""
-    relative, mask = (c.rank - root) % c.size, 1
+    relative, count, children = _binomial(c, root)
     other = buffer.temporary()
-    while mask < c.size:
-        if relative & mask:
-            await c.send(buffer, (c.rank - mask) % c.size)
-            return
-        if relative + mask < c.size:
-            await c.recv(other, (c.rank + mask) % c.size)
-            await c.combine(op, buffer, other)
-        mask *= 2
+    for distance in children:
+        await c.recv(other, (c.rank + distance) % c.size)
+        await c.combine(op, buffer, other)
+    if relative:
+        await c.send(buffer, (c.rank - count) % c.size)
 
 
 async def reduce_pipeline(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, segment: int) -> None:
@@ -363,8 +353,7 @@ async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) 
     active = await _fold(c, buffer, op)
     if active is not None:
         pieces, (first, end), given = await _halving(c, buffer, op, active)
-        distance = below(c.size) // 2
-        while distance:  # gather at the first active rank
+        for distance in reversed(doublings(below(c.size))):  # gather at the first active rank
             peer = _unfolded(c, active ^ distance)
             if active & distance:
                 await c.send(span(buffer, pieces, first, end), peer)
@@ -372,7 +361,6 @@ async def reduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op, root: int) 
             theirs = given.pop()
             await c.recv(span(buffer, pieces, *theirs), peer)
             first, end = min(first, theirs[0]), max(end, theirs[1])
-            distance //= 2
     owner = _unfolded(c, 0)
     if owner != root:
         if c.rank == owner:
@@ -427,9 +415,9 @@ async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[
     power = below(c.size)
     pieces = split(buffer, power)
     other = buffer.temporary()
-    first, end, distance = 0, power, 1
+    first, end = 0, power
     given: list[Range] = []
-    while distance < power:
+    for distance in doublings(power):
         middle, peer = (first + end) // 2, _unfolded(c, active ^ distance)
         kept, away = ((middle, end), (first, middle)) if active & distance else ((first, middle), (middle, end))
         mine = span(buffer, pieces, *kept)
@@ -438,7 +426,6 @@ async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[
         await c.combine(op, mine, theirs)
         given.append(away)
         first, end = kept
-        distance *= 2
     return pieces, (first, end), given
 
 
@@ -447,12 +434,10 @@ async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) ->
     active = await _fold(c, buffer, op)
     if active is not None:
         other = buffer.temporary()
-        distance = 1
-        while distance < below(c.size):
+        for distance in doublings(below(c.size)):
             peer = _unfolded(c, active ^ distance)
             await c.exchange(buffer, peer, other, peer)
             await c.combine(op, buffer, other)
-            distance *= 2
     await _unfold(c, buffer)
 
 
@@ -461,12 +446,10 @@ async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
     active = await _fold(c, buffer, op)
     if active is not None:
         pieces, (first, end), given = await _halving(c, buffer, op, active)
-        distance = below(c.size) // 2
-        while distance:
+        for distance in reversed(doublings(below(c.size))):
             peer, theirs = _unfolded(c, active ^ distance), given.pop()
             await c.exchange(span(buffer, pieces, first, end), peer, span(buffer, pieces, *theirs), peer)
             first, end = min(first, theirs[0]), max(end, theirs[1])
-            distance //= 2
     await _unfold(c, buffer)
 
 
@@ -493,8 +476,8 @@ async def reduce_scatter_halving(
     bounds = [2 * number if number < rest else number + rest for number in range(power + 1)]
     if active is not None:
         other = buffer.temporary()
-        first, end, distance = 0, power, power // 2
-        while distance:
+        first, end = 0, power
+        for distance in reversed(doublings(power)):
             middle = first + distance
             kept, given = ((first, middle), (middle, end)) if active < middle else ((middle, end), (first, middle))
             mine = span(buffer, parts, bounds[kept[0]], bounds[kept[1]])
@@ -503,7 +486,6 @@ async def reduce_scatter_halving(
             await c.exchange(span(buffer, parts, bounds[given[0]], bounds[given[1]]), peer, theirs, peer)
             await c.combine(op, mine, theirs)
             first, end = kept
-            distance //= 2
     if c.rank < 2 * rest:
         if c.rank % 2:
             await c.send(parts[c.rank - 1], c.rank - 1)
@@ -562,8 +544,7 @@ async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuff
     if inclusive:
         result.write(buffer.read())
     empty = not inclusive
-    distance = 1
-    while distance < c.size:
+    for distance in doublings(c.size):
         peer = c.rank ^ distance
         if peer < c.size:
             await c.exchange(partial, peer, other, peer)
@@ -576,7 +557,6 @@ async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuff
                     await c.combine(op, result, other)
             else:
                 await c.combine(op, partial, other)
-        distance *= 2
 
 
 # ---------------------------------------------------------------------- gather and scatter
@@ -584,22 +564,14 @@ async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuff
 
 async def gather_binomial(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
     """Gather equal parts up a binomial tree; `parts` is None except at the root."""
-    relative = (c.rank - root) % c.size
-    count = 1  # parts of the tree below this rank
-    while count < c.size and not relative & count:
-        count *= 2
-    count = min(count, c.size - relative)
-    room = mine.temporary(mine.nbytes * count)
+    relative, count, children = _binomial(c, root)
+    room = mine.temporary(mine.nbytes * min(count, c.size - relative))
     room.part(0, mine.nbytes).write(mine.read())
-    mask = 1
-    while mask < c.size:
-        if relative & mask:
-            await c.send(room, (c.rank - mask) % c.size)
-            break
-        if relative + mask < c.size:
-            came = min(mask, c.size - relative - mask)
-            await c.recv(room.part(mask * mine.nbytes, came * mine.nbytes), (c.rank + mask) % c.size)
-        mask *= 2
+    for distance in children:
+        came = min(distance, c.size - relative - distance)
+        await c.recv(room.part(distance * mine.nbytes, came * mine.nbytes), (c.rank + distance) % c.size)
+    if relative:
+        await c.send(room, (c.rank - count) % c.size)
     if parts is not None:
         for number in range(c.size):
             parts[(root + number) % c.size].write(room.part(number * mine.nbytes, mine.nbytes).read())
@@ -637,22 +609,16 @@ async def gather_synchronized(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBu
 
 async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
     """Scatter equal parts down a binomial tree; `parts` is None except at the root."""
-    relative, mask = (c.rank - root) % c.size, 1
-    while mask < c.size and not relative & mask:
-        mask *= 2
-    count = min(mask, c.size - relative)
-    room = mine.temporary(mine.nbytes * count)
+    relative, count, children = _binomial(c, root)
+    room = mine.temporary(mine.nbytes * min(count, c.size - relative))
     if parts is not None:
         for number in range(c.size):
             room.part(number * mine.nbytes, mine.nbytes).write(parts[(root + number) % c.size].read())
     else:
-        await c.recv(room, (c.rank - mask) % c.size)
-    mask //= 2
-    while mask:
-        if relative + mask < c.size:
-            gone = min(mask, c.size - relative - mask)
-            await c.send(room.part(mask * mine.nbytes, gone * mine.nbytes), (c.rank + mask) % c.size)
-        mask //= 2
+        await c.recv(room, (c.rank - count) % c.size)
+    for distance in reversed(children):
+        gone = min(distance, c.size - relative - distance)
+        await c.send(room.part(distance * mine.nbytes, gone * mine.nbytes), (c.rank + distance) % c.size)
     mine.write(room.part(0, mine.nbytes).read())
 
 
@@ -753,14 +719,12 @@ async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequen
     room = [sent[(c.rank + number) % c.size].temporary() for number in range(c.size)]
     for number, part in enumerate(room):
         part.write(sent[(c.rank + number) % c.size].read())
-    distance = 1
-    while distance < c.size:
+    for distance in doublings(c.size):
         moved = [number for number in range(c.size) if number & distance]
         packed = joined([room[number] for number in moved])
         came = packed.temporary()
         await c.exchange(packed, (c.rank + distance) % c.size, came, (c.rank - distance) % c.size)
         spread(came, [room[number] for number in moved])
-        distance *= 2
     for number, part in enumerate(room):
         received[(c.rank - number) % c.size].write(part.read())
 
