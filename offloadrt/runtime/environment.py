@@ -20,6 +20,8 @@ ENTRIES: Final[dict[str, str]] = {
     "LIBOMPTARGET_REUSE_BLOCKS_FOR_HIGH_TRIP_COUNT": "teams.reuse",
     "LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD": "memory_manager.threshold",
     "LIBOMPTARGET_MAP_FORCE_ATOMIC": "entry.events",
+    "CUDA_LAUNCH_BLOCKING": "driver.launch_blocking",
+    "HIP_LAUNCH_BLOCKING": "driver.launch_blocking",
     "CUDA_MODULE_LOADING": "module.loading",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "mps.active_thread_percentage",
     "LIBOMP_NUM_HIDDEN_HELPER_THREADS": "runtime.hidden_helper_threads",
@@ -27,7 +29,9 @@ ENTRIES: Final[dict[str, str]] = {
     "GPU_MAX_HW_QUEUES": "gpu.max_connections",
 }
 """Environment variables that set entries of a machine's profile, with the entries' keys."""
-OF_CALLS: Final = {name: "cuda" for name in ENTRIES if name.startswith("CUDA_")} | {"GPU_MAX_HW_QUEUES": "hip"}
+OF_CALLS: Final = {name: "cuda" for name in ENTRIES if name.startswith("CUDA_")} | dict.fromkeys(
+    ("GPU_MAX_HW_QUEUES", "HIP_LAUNCH_BLOCKING"), "hip"
+)
 """Variables that only one driver library reads, with the machine's `driver.calls`."""
 PER_THREAD: Final = "CUDA_API_PER_THREAD_DEFAULT_STREAM"
 """The macro that gives each thread of a CUDA program its own default stream; a value of 1 sets it."""

@@ -86,6 +86,35 @@ def test_device_memory_leaves_less_room_for_managed_memory_until_it_is_freed():
     assert evicted[0] >= 512 - 172 and evicted[1:] == [0, 0]  # 1 GiB of blocks of 2 MiB, room for 322 MiB
 
 
+@pytest.mark.parametrize(("blocks", "least", "most"), [(640, 1.0, 1.0), (864, 1.3, 2.0)])
+def test_each_sweep_over_more_than_the_memory_moves_all_and_what_waiting_blocks_read_twice(blocks, least, most):
+    """640 blocks of 256 threads find places on a Titan V; others go through the array when these have ended."""
+    nbytes = 96 << 20
+
+    async def body(t):
+        x, result = await t.malloc_managed("x", nbytes >> 3, "f8", written=True), await t.malloc(1, "f8")
+        moved = []
+        for _ in range(2):
+            before = run.device().bytes_moved()["h2d"]
+            await t.launch(total, x, result, nbytes >> 3, grid=blocks, block=256)
+            await t.device_synchronize()
+            moved.append((run.device().bytes_moved()["h2d"] - before) / nbytes)
+        return moved
+
+    run = Run(machine="titan-v")
+    run.set("mem.size", "64 MiB")
+    run.set("mem.reserved", 0)
+    run.options = cuda.CUDAOptions(phantom=True)
+    moved = run.sim.run(lambda: run.parallel(body))[0]
+    assert all(least <= part <= most for part in moved), moved
+
+
+@kernel
+def total(x, result, n):
+    for i in range(n):
+        result[0] += x[i]
+
+
 def test_a_copy_moves_its_bytes_and_is_waited_for():
     async def body(t):
         there, here = await t.malloc(1 << 20), await t.host_alloc("here", 1 << 20, np.uint8)

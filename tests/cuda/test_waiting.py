@@ -149,3 +149,26 @@ def test_a_way_of_waiting_that_does_not_exist_is_refused():
     takes = r"Literal\['auto', 'spin', 'yield', 'blocking_sync'\]"
     with pytest.raises(TypeError, match=f"set_device_flags: schedule cannot be 'doze'; it takes {takes}"):
         run_of(body)
+
+
+@pytest.mark.parametrize(
+    ("machine", "variable", "waits"),
+    [("alex-a100", "CUDA", True), ("mi250x", "HIP", True), ("alex-a100", "HIP", False), ("mi250x", "CUDA", False)],
+)
+def test_a_blocking_launch_returns_when_its_kernel_has_ended(machine, variable, waits):
+    async def body(t):
+        stream = await t.stream_create(non_blocking=True)
+        await small(t, stream, 1e4)
+        return await t.stream_query(stream)
+
+    assert run_of(body, machine, made={"environment": {f"{variable}_LAUNCH_BLOCKING": "1"}})[1] == waits
+
+
+def test_a_captured_launch_does_not_block():
+    async def body(t):
+        stream = await t.stream_create()
+        await t.stream_begin_capture(stream)
+        await small(t, stream)
+        return len((await t.stream_end_capture(stream)).nodes)
+
+    assert run_of(body, settings={"driver.launch_blocking": True})[1] == 1

@@ -385,6 +385,7 @@ class DriverCosts:
     """Time that a thread which had to wait for the context lock needs to wake up, while it owns the lock."""
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
+    launch_blocking: Annotated[bool, "driver.launch_blocking"]
     stream_depth: Annotated[int, "driver.stream_depth"]
     """Number of commands that a stream can hold; a further submission waits for a completion."""
     event_record: Annotated[float, "driver.event_record"]

@@ -85,6 +85,8 @@ class Kernels:
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
             await self._submit(packet, self._arguments(call, by_value) if by_value else 0.0)
+            if self._context.costs.launch_blocking and stream not in self._context.captures.streams:
+                await self._context.wait(stream, packet.done)
 
     def _arguments(self, call: DriverCall, nbytes: int) -> float:
         """Return the seconds that a thread needs to write `nbytes` bytes of arguments."""
