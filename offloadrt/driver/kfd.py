@@ -60,10 +60,10 @@ class KfdCosts:
     populate: Annotated[float, "fault.populate_{page}"]
     """Time to populate an untouched page, by allocating and clearing it, whoever requests the page.
 
-    The host's first touch, the service of a kernel's fault and a prefault all end in ``handle_mm_fault`` (the latter
-    two by way of ``hmm_range_fault``), which clears the page with one core.  Memory of the pool is cleared elsewhere:
-    TTM asks the page allocator for cleared pages (``__GFP_ZERO``), which clears a huge page from front to back.
+    ``handle_mm_fault`` clears it from back to front; TTM's memory of the pool is cleared in order (``__GFP_ZERO``).
     """
+    repeat: Annotated[float, "fault.repeat_{page}"]
+    """Added for a device: ``hmm_vma_fault`` calls ``handle_mm_fault`` for each small page of the untouched page."""
     host_fault: Annotated[float, "fault.cpu_touch"]
     """Additional time for a page that the host touches first: the CPU's exception."""
 
@@ -175,7 +175,7 @@ class PageFaultHandler:
             if self._pages.covers(fault.low, nbytes):
                 return 0, 0.0
             unpopulated = host_pages.missing_pages(fault.low, nbytes)
-            service = self._costs.fault_service + unpopulated * self._costs.populate
+            service = self._costs.fault_service + unpopulated * (self._costs.populate + self._costs.repeat)
             pages = self._pages.missing_pages(fault.low, nbytes)
             opened = self._phase and self._phase("service", fault.cause, events.NONE, pages, 1)
             await self._sim.sleep(self._jitter(service))
@@ -358,7 +358,7 @@ class Kfd:
                         return 0
                     self.mmap_lock.downgrade()
                     unpopulated = self.host_pages.missing_pages(begin, nbytes)
-                    await self._work(new * costs.prefault_insert + unpopulated * costs.populate)
+                    await self._work(new * costs.prefault_insert + unpopulated * (costs.populate + costs.repeat))
                     self.host_pages.insert(begin, begin + nbytes)
                     return pages.insert(begin, begin + nbytes)  # fewer than counted if the locks exclude nobody
             finally:
