@@ -50,9 +50,10 @@ async def jacc(
 ) -> Figures:
     """One program on one host thread, from its first transfer to its last.
 
-    `kernel_s` adds up what executions of kernels took on the devices, `communication_s` the exchanges between devices;
-    the same follows for each kernel (`KERNEL.kernel_s`). `computed_s` is the time between the transfers of the arrays
-    at the beginning and the end, `total_s` includes them. All is of the stated part of the iterations.
+    `kernel_s` adds up what executions of kernels took, `communication_s` the exchanges between devices; a kernel's time
+    is the host's where it waits for each execution (sync, or strategies that divide), otherwise the device's. The same
+    follows for each kernel (`KERNEL.kernel_s`). `computed_s` is the time between the transfers of the arrays at the
+    beginning and the end, `total_s` includes them. All is of the stated part of the iterations.
 
     Parameters:
         benchmark: the program

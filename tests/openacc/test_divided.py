@@ -64,7 +64,7 @@ def test_a_memory_bound_kernel_is_divided_and_its_exchange_takes_what_the_links_
     _, begin, end = alone.kernel_spans()[1]
     beyond = times.kernel_s / times.executions - (end - begin) * 1e-12 / 4
     empty_s = 8190 * 8190 / 128 * 3 / 4 * rig.machine.spec.value("gpu.team_dispatch")  # teams without their rows
-    assert 0 < beyond - empty_s < 50e-6
+    assert 0 < beyond - empty_s < 100e-6, "launches and waits"
     part = 8190 // 4 * 8192 * 8
     link = rig.machine.spec.value("nvlink.link_bw")
     assert times.communication_s / times.executions == pytest.approx(part / link, rel=0.02)
@@ -148,17 +148,20 @@ def test_a_kernel_that_writes_as_much_as_it_reads_stays_duplicated(acc_rig: Make
 
 
 def test_a_kernel_whose_exchange_takes_longer_than_it_is_divided_five_times(acc_rig: MakeRig) -> None:
-    """The rule that divides sees no latency. A small kernel is divided, until its exchange has been measured."""
-    for eff_dup in ("measured", "infinite"):
+    """The rule that divides sees no latency. A small kernel is divided, until its exchange has been measured.
+
+    Compared with t_K · n alone it stays divided, for t_K is mostly the launch and the wait, on each device.
+    """
+    for eff_dup, divided in (("measured", 5), ("infinite", 20)):
         rules = acc.Rules(4, eff_dup=eff_dup)  # type: ignore[arg-type]
         strategy = acc.DeviceStrategy(acc.AdaptiveController(rules), predicate)
         _, jacc, _ = run_stencil(acc_rig, 4, steps=25, strategy=strategy)
-        assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (25, 5)
+        assert (jacc.times["relax"].executions, jacc.times["relax"].divided) == (25, divided)
 
 
 @pytest.mark.parametrize("slow", ["launch.latency", "driver.launch", "sync.latency"])
-def test_the_policy_is_told_a_kernels_time_on_the_device(acc_rig: MakeRig, slow: str) -> None:
-    """Neither what the host does for a launch nor its wait is part of it."""
+def test_the_policy_is_told_the_hosts_time_of_a_kernel(acc_rig: MakeRig, slow: str) -> None:
+    """Launch and wait are part of it, once: each device has a thread, as OpenMP's threads in JACC's own runtime."""
     told: list[float] = []
 
     class Told(acc.AdaptiveController):
@@ -169,11 +172,15 @@ def test_the_policy_is_told_a_kernels_time_on_the_device(acc_rig: MakeRig, slow:
     def told_with(latency: str) -> list[float]:
         told.clear()
         strategy = acc.DeviceStrategy(Told(acc.Rules(4)), predicate)
-        _, jacc, _ = run_stencil(acc_rig, 4, strategy=strategy, entries={slow: latency})
+        entries = {slow: latency, "process.driver_lock": 0}
+        _, jacc, _ = run_stencil(acc_rig, 4, strategy=strategy, entries=entries)
         assert sum(told) == pytest.approx(jacc.times["relax"].kernel_s)
         return list(told)
 
-    assert told_with("1 ms") == pytest.approx(told_with("1 us"))
+    slower, faster = told_with("1100 us"), told_with("100 us")
+    assert [one - other for one, other in zip(slower, faster, strict=True)] == pytest.approx(
+        [1e-3] * len(told), rel=0.01
+    )
 
 
 def test_a_divided_kernel_is_compiled_when_it_is_first_divided(acc_rig: MakeRig) -> None:

@@ -65,7 +65,7 @@ def test_a_combination_comes_after_the_partial_values_of_all(acc_rig: MakeRig) -
     assert jacc.times["sum_of"].executions == 2
 
 
-def test_a_large_sum_takes_its_part_of_the_time_and_two_latencies(acc_rig: MakeRig) -> None:
+def test_a_large_sum_takes_its_part_of_the_time_and_launches(acc_rig: MakeRig) -> None:
     def run(devices: int, strategy: str) -> acc.KernelTimes:
         rig = acc_rig(
             {"jit.compile": 0, "gpu.team_dispatch": "0.01 ns"}, devices=devices, machine_name="dgx1-v100", phantom=True
@@ -75,5 +75,5 @@ def test_a_large_sum_takes_its_part_of_the_time_and_two_latencies(acc_rig: MakeR
         return found
 
     alone, shared = run(1, "single"), run(4, "always")
-    assert 0 < shared.kernel_s / 2 - alone.kernel_s / 8 < 50e-6  # four launches
+    assert 0 < shared.kernel_s / 2 - alone.kernel_s / 8 < 150e-6  # the host's time, of the first launches as well
     assert 20e-6 < shared.communication_s / 2 < 200e-6

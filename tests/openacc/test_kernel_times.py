@@ -1,4 +1,4 @@
-"""What kernels took, by name, for every layer and strategy, without anybody waiting for them."""
+"""What kernels took, by name, for every layer and strategy: on the device, or the host where it waits for each."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_strategy_tells_the_time_of_each_kernel(acc_rig: MakeRig, strategy
     for name, one in jacc.times.items():
         assert everywhere[name] / devices <= one.kernel_s * (1 + 1e-6)  # a trace counts picoseconds
         assert one.divided == (one.executions if strategy in ("always", "macc") and "(" not in name else 0)
-    if strategy == "single":
+    if strategy == "single" and execution != "sync":
         assert {name: pytest.approx(one.kernel_s) for name, one in jacc.times.items()} == everywhere
     assert rig.program.kernel_times == {}
 

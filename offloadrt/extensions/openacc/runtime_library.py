@@ -116,7 +116,10 @@ class KernelTimes:
     divided: int = 0
     """How many of the executions were divided among the devices."""
     kernel_s: float = 0.0
-    """The sum of the kernel's times in seconds, each taken on the device where the execution took longest."""
+    """The sum of the kernel's times in seconds, each taken on the device where the execution took longest.
+
+    Where JACC's runtime waits for each execution, it is the host's time, with launches and waits.
+    """
     communication_s: float = 0.0
     """Seconds of exchanges between devices before and after the kernel, and of kernels that combine partial values."""
     sent_bytes: int = 0

@@ -170,7 +170,7 @@ def iterations_of(name: str, size: str = "") -> int:
 DETAILED = ("BT", "CG", "EP", "SP", "Himeno")
 """Benchmarks whose rows of the detail table are judged."""
 ADAPTIVE: dict[str, Value] = {"gpus": 4, "strategy": "adaptive"}
-SINGLE: dict[str, Value] = {"gpus": 1, "strategy": "single"}
+SINGLE: dict[str, Value] = {"gpus": 1, "strategy": "single", "execution": "sync"}
 
 COLUMNS: dict[str, Callable[[AllIterations], float]] = {
     "kernels and exchanges": lambda run: run.both_s,

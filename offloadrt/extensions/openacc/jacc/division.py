@@ -47,9 +47,9 @@ class Mode(enum.Enum):
 class Execution:
     """The measurements of one execution of a kernel, by which the policy decides whether to divide it.
 
-    kernel_s: virtual seconds from the kernel's start to its end, on the slowest device. communication_s: seconds of the
-    exchange between devices, from the host's first call to the end of its wait. write_bytes: the bytes that a device
-    sends to each other device, or would send if the kernel were divided.
+    kernel_s: virtual seconds from the host's first call for the kernel to the end of its wait for all devices.
+    communication_s: the same of the exchange between devices. write_bytes: the bytes that a device sends to each other
+    device, or would send if the kernel were divided.
     """
 
     kernel_s: float
@@ -198,6 +198,10 @@ def after_execution(rules: Rules, state: KernelState, execution: Execution) -> K
 
 
 def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
+    if not execution.write_bytes:  # as in jacc_perform_kernel: it only reduces, and is never divided
+        return attrs.evolve(
+            state, duplicated_s=state.duplicated_s + execution.kernel_s, duplicated=state.duplicated + 1
+        )
     right = execution.kernel_s / rules.devices + execution.write_bytes / rules.peak_p2p
     enable = state.enable.after(execution.kernel_s - right, rules.consecutive)
     state = attrs.evolve(
@@ -391,12 +395,15 @@ class Division:
 
     @functools.cached_property
     def write_bytes(self) -> int:
-        """Return how many bytes a device sends to each other device if all that it has computed is exchanged.
+        """Return how many bytes of the program's arrays a device sends to each other one after it has computed them.
 
-        Devices may send different amounts; this is the largest.
+        Devices may send different amounts; this is the largest. Partial values of reductions do not count, as in JACC's
+        own runtime, whose ``writesize`` adds up written arrays.
         """
-        devices = range(len(self.arguments))
-        return max(sum(nbytes for owned in self.owned.values() for _, nbytes in owned[device]) for device in devices)
+        arrays = [owned for array, owned in self.owned.items() if array not in self.partial_values]
+        return max(
+            sum(nbytes for owned in arrays for _, nbytes in owned[device]) for device in range(len(self.arguments))
+        )
 
     @functools.cached_property
     def launches(self) -> Sequence[Launch]:

@@ -232,16 +232,16 @@ class Launching:
     async def run(self, push: Push) -> None:
         """Run a pushed kernel as a whole or divided, as the policy decides for it.
 
-        The host waits for it if the policy needs measurements.
+        The host waits for it under the execution step ``sync``, if it is divided, and if the policy measures.
         """
-        divided = self.policy.before(push.name) is Mode.DIVIDED
-        if push.division is not None and (divided or self.policy.measures):
-            await self._measure(push, push.division, divided)
-        else:
+        divided = self.policy.before(push.name) is Mode.DIVIDED and push.division is not None
+        if push.items or not (divided or self.policy.measures or self.order.execution == "sync"):
             await self._duplicate(push)
+        else:
+            await self._measure(push, push.division, divided)
 
     async def _duplicate(self, push: Push) -> None:
-        """Run all of the kernel on every device. Under the execution step ``sync`` the host waits for it."""
+        """Run all of the kernel on every device. The host waits for it only where it copies arrays in and out."""
         order, times, exchange = self.order, self.times[push.name], self.exchange
         used = [*push.present, *push.absent]
         if exchange.is_due(used):
@@ -258,36 +258,44 @@ class Launching:
         else:
             await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
 
-    async def _measure(self, push: Push, division: Division, divided: bool) -> None:
+    async def _measure(self, push: Push, division: Division | None, divided: bool) -> None:
         """Run the kernel alone, and its exchange; wait for each, and report the times to the policy.
 
         divided: run it in parts rather than whole.
 
-        The kernel's time is measured by events around it on the device. It does not include launches and waits of the
-        host.
+        The kernel's time is the host's, as in JACC's own runtime (``jacc_perform_kernel``): an OpenMP thread for each
+        device reads the clock, calls the kernel's compiled code, which launches it and waits, and reads the clock again
+        behind a barrier of all these threads.
         """
         order, exchange = self.order, self.exchange
-        if divided:
-            await self.code.compiled((push.code.text, division.source), push.kernel.name)
-            if values := self.partial_values.to_create(division.partial_values):
+        part = division if divided else None
+        if part is not None:
+            await self.code.compiled((push.code.text, part.source), push.kernel.name)
+            if values := self.partial_values.to_create(part.partial_values):
                 await order.begin("jacc_create", lower_data([create(*values)], "enter data"))
-        await exchange.open()
+        if division is not None:
+            await exchange.open()
         await order.drain_all()
         times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
         if exchange.is_due(push.present):
-            await (exchange.before(division) if divided else exchange.gather(push.present, order.devices))
-        execution = InFlight(times, divided, len(order.devices))
-        launch = self._launch(push, "part" if divided else "whole", execution)
-        await order.submit("jacc_kernel_push", launch, push.reads, push.writes)
-        await order.drain_all()
-        if divided:
-            await exchange.after(division, self.communication)
-            if division.combining is not None:
+            await (exchange.gather(push.present, order.devices) if part is None else exchange.before(part))
+        begin, launch = self.sim.now, self._launch(push, "whole" if part is None else "part", None)
+        async with self.sim.open_nursery() as nursery:
+            for number in order.devices:
+                nursery.spawn(order.run, "jacc_kernel_push", launch, number, name=f"kernel thread {number}")
+        kernel_s = self.sim.now - begin
+        times.executions += 1
+        times.divided += divided
+        times.kernel_s += kernel_s
+        if part is not None:
+            await exchange.after(part, self.communication)
+            if part.combining is not None:
                 await self._combine(push)
         communication_s = exchange.seconds - seconds
-        self.policy.after(push.name, Execution(execution.longest_s, communication_s, division.write_bytes))
         times.communication_s += communication_s
         times.sent_bytes += exchange.bytes - sent
+        if division is not None:
+            self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
 
     async def _combine(self, push: Push) -> None:
         """Compute the result of a reduction on every device from all partial values.
