@@ -99,10 +99,8 @@ def test_the_second_rule_compares_with_the_duplicated_time_for_as_many_bytes() -
     assert executions_until_change(half, divided(LONG), **MEASURED) == 5
 
 
-def test_a_kernel_that_sends_nothing_is_compared_with_its_duplicated_time() -> None:
-    quiet = divided(Execution(kernel_s=1e-3))
-    assert executions_until_change(Execution(kernel_s=0.3e-3), quiet, **MEASURED) is None
-    assert executions_until_change(Execution(kernel_s=1.2e-3), quiet, **MEASURED) == 5
+def test_a_kernel_that_only_reduces_is_never_divided() -> None:
+    assert after([Execution(kernel_s=1e-3)] * 50, KernelState()).mode is Mode.DUPLICATED
 
 
 def test_separate_counting_wants_five_of_one_rule() -> None:
@@ -144,7 +142,7 @@ def test_the_controller_keeps_kernels_apart() -> None:
     assert list(controller.states) == ["jacobi", "copy"]
 
 
-@given(st.floats(1e-6, 1.0), st.floats(0.0, 1e10), st.integers(2, 8))
+@given(st.floats(1e-6, 1.0), st.floats(8.0, 1e10), st.integers(2, 8))
 def test_a_kernel_is_divided_exactly_when_the_inequality_says_so(
     kernel_s: float, write_bytes: float, devices: int
 ) -> None:

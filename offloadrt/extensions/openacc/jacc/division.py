@@ -219,7 +219,7 @@ def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) ->
 def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
     kernel_s = execution.kernel_s if rules.divided_time == "divided" else state.duplicated_mean_s
     left = kernel_s + execution.communication_s
-    expected = _expected(state, execution) if rules.eff_dup == "measured" else math.inf
+    expected = state.eff_dup * execution.write_bytes if rules.eff_dup == "measured" else math.inf
     rights = [kernel_s * rules.devices, expected]
     if rules.counting == "joint":
         rights = [min(rights)]
@@ -228,16 +228,6 @@ def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> Ke
     if not any(tally.held >= rules.times and tally.mean > 0 for tally in disable):
         return attrs.evolve(state, disable=disable)
     return attrs.evolve(state, mode=Mode.DUPLICATED, disable=(), changes=state.changes + 1)
-
-
-def _expected(state: KernelState, execution: Execution) -> float:
-    """Return eff_dup · WriteSize in seconds.
-
-    For a kernel that sends nothing, return the mean of its duplicated executions.
-    """
-    if not execution.write_bytes or not state.duplicated_bytes:
-        return state.duplicated_mean_s
-    return state.eff_dup * execution.write_bytes
 
 
 @attrs.define
