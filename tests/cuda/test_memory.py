@@ -229,3 +229,20 @@ def test_a_copy_moves_one_range():
 
     with pytest.raises(ValueError, match="is in pieces"):
         run_of(body)
+
+
+def test_a_section_of_managed_memory_is_prefetched_and_advised_alone():
+    async def body(t):
+        a = await t.malloc_managed("a", 8 * MIB, np.uint8, written=True)
+        await t.mem_prefetch(omp.section(a, 0, 2 * MIB))
+        await t.mem_advise(omp.section(a, 4 * MIB, 4 * MIB), "prefer_host")
+        await t.mem_prefetch(omp.section(a, 2 * MIB, 2 * MIB))
+        await t.device_synchronize()
+        with pytest.raises(ValueError, match=r"cudaMemPrefetchAsync: .* is in pieces"):
+            await t.mem_prefetch(omp.section(a, 0, MIB, 2))
+        await t.launch(double, a, grid=108, block=256)
+        await t.device_synchronize()
+
+    run, _ = run_of(body, phantom=True)
+    assert run.device().bytes_moved()["h2d"] == 4 * MIB
+    assert run.statistics.faults["faults"] > 0  # the second half is mapped by faults, and stays on the host

@@ -155,17 +155,25 @@ class HostThread(CallingThread):
         self._tell("device_synchronized", context.number)
         self._report("freed", "cudaFree", [context.number], array.address)
 
-    async def mem_advise(self, array: HostArray, advice: Advice) -> None:
-        """Advise the driver on where and how managed memory will be used (cudaMemAdvise)."""
-        await (await self._context()).driver.managed.advise(array.address, array.nbytes, advice)
+    async def mem_advise(self, array: HostArray | Section, advice: Advice) -> None:
+        """Advise the driver on where and how managed memory, all of an array or a part, will be used (cudaMemAdvise).
+
+        Raises ValueError for an unknown advice and for a strided section.
+        """
+        begin, nbytes = _range(array, "cudaMemAdvise")
+        await (await self._context()).driver.managed.advise(begin, nbytes, advice)
 
     async def mem_prefetch(
-        self, array: HostArray, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
+        self, array: HostArray | Section, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
     ) -> None:
-        """Migrate managed memory in stream order (cudaMemPrefetchAsync)."""
+        """Migrate managed memory, all of an array or a part, in stream order (cudaMemPrefetchAsync).
+
+        Raises ValueError for a strided section.
+        """
+        begin, nbytes = _range(array, "cudaMemPrefetchAsync")
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemPrefetchAsync")
-        await context.driver.managed.prefetch(array.address, array.nbytes, chosen, to_host)
+        await context.driver.managed.prefetch(begin, nbytes, chosen, to_host)
 
     # pinned memory of the host
 
