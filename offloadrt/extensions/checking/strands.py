@@ -170,6 +170,8 @@ class _Signal:
     clock: Clock = attrs.field(factory=Clock)
     ended: EndedChains = attrs.field(factory=EndedChains)
     ends_strand: bool = False
+    source: str = ""
+    """The line that the strand had reached which signalled it last."""
     last: tuple[int, int] | None = None
     """The (chain, epoch) at whose end it was signalled; None if it was signalled more than once. A strand that knows
     this epoch need not join the clock.
@@ -180,6 +182,7 @@ class _Signal:
         is_first = self.clock.is_empty and not strand.is_queue and not strand.is_half_known
         self.last = (strand.chain, strand.epoch) if is_first else None
         self.clock.join(strand.clock)
+        self.source = strand.source
 
 
 @attrs.define(eq=False)
@@ -263,7 +266,8 @@ class Strands:
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
         """Begin a strand in the running actor; when the strand ends, the actor continues its earlier strand.
 
-        after: the signals that the new strand awaits. deferred: it is a deferred task. source: its source line.
+        after: the signals that the new strand awaits. deferred: it is a deferred task. source: its source line; by default
+        the one that the strand had reached which signalled first.
         """
         clock = Clock()
         offered: list[EndedChains] = []
@@ -273,6 +277,7 @@ class Strands:
             if signal is not None:
                 clock.join(signal.clock)
                 offered.append(signal.ended)
+                source = source or signal.source
         actor = self.sim.running or self.sim.current
         self.concurrent = self.concurrent or bool(self._running)
         self._running.setdefault(actor, []).append(self._new(name, clock, deferred, offered, source))

@@ -19,7 +19,17 @@ from offloadrt.extensions.recording.format.recording import (
     RecordedArray,
     TaskRow,
 )
-from offloadrt.extensions.recording.format.slots import LATE, LOADS, MAYBE_STORED, NEW_BLOCK, SCRATCH, STORES, Row, a_of
+from offloadrt.extensions.recording.format.slots import (
+    LATE,
+    LOADS,
+    MAYBE_STORED,
+    NEW_BLOCK,
+    SCRATCH,
+    STORES,
+    UNNAMED,
+    Row,
+    a_of,
+)
 
 _ADDRESS_BITS = 48
 _SERIALS = 1 << 15
@@ -44,6 +54,12 @@ class HostBlock:
     """The size in bytes that the program gave it, if a map reaches beyond its end; 0: `nbytes` is that size."""
     parts: list[int] = attrs.field(factory=list)
     """The numbers of arrays that were merged into this one."""
+    where: str = ""
+    """The line of the source that allocates it, if that is known."""
+    is_watched: bool = False
+    """Whether all uses of it by the host are recorded: it is a variable, or the program's own code allocated it."""
+    is_unnamed: bool = False
+    """Whether no directive names it."""
 
     def holds(self, address: int, nbytes: int) -> bool:
         return self.address <= address and address + nbytes <= self.address + self.nbytes
@@ -206,7 +222,8 @@ class HostArrays:
         for block in self.used:
             if id(block) not in places:
                 places[id(block)] = len(arrays)
-                name = block.name or f"{block.origin} {block.nbytes} B"
+                place = f" of {block.where}" if block.where else ""
+                name = block.name or f"{block.origin} {block.nbytes} B{place}"
                 arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer, block.own))
             known.append(ArrayPlace(places[id(block)], block.address))
         return tuple(arrays), known
@@ -373,7 +390,8 @@ _LINK: Final = 1
 """The flag OMP_DECLARE_TARGET_LINK of an offload entry."""
 Touch = tuple[HostBlock, int, int, int]
 """(array, address, bytes, kind). The kind is the sum of 1: loads; 2: stores; 4: every byte; 8: code that is not
-instrumented may have stored; 16: atomically; 8 and 2: a new block, in which nobody has stored.
+instrumented may have stored; 16: atomically; 32: no directive names the array; 8 and 2: a new block, in which nobody
+has stored.
 """
 
 
@@ -387,6 +405,10 @@ def _continues(touch: Touch, before: Touch) -> bool:
     (array, address, _, kind), (same, begin, _, other) = touch, before
     is_near = begin // _STRETCH == address // _STRETCH and begin <= address
     return array is same and kind == other and kind in (LOADS, STORES) and is_near
+
+
+def _is_kept(block: HostBlock, address: int, nbytes: int, kind: int) -> bool:
+    return block.number != NONE and not (block.is_unnamed and kind & MAYBE_STORED)
 
 
 @attrs.frozen(eq=False)
@@ -422,6 +444,8 @@ class MemoryEvents:
     """The places where mapped arrays end, with their numbers."""
     _pending: dict[int, list[Touch | None]] = attrs.field(factory=dict)
     _taken: list[list[Touch | None]] = attrs.field(factory=list)
+    _takers: list[int] = attrs.field(factory=list)
+    """By list of touches: the number of the task that made them."""
     _regions: set[int] = attrs.field(factory=set)
     """The parallel regions that are running."""
     _made_target: set[int] = attrs.field(factory=set)
@@ -469,9 +493,14 @@ class MemoryEvents:
         else:
             self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
 
-    def begins(self, address: int, nbytes: int, how: int) -> HostBlock:
-        """Add an allocation. A small block that becomes known late gets the host's accesses from before."""
-        block = self.arrays.allocate(address, nbytes, {SCRATCH: "scratch", LATE: "small"}.get(how, "malloc"))
+    def begins(self, row: Row, where: str) -> HostBlock:
+        """Add an allocation, made at a line of the source, or in code that was not compiled for this (``where`` is "").
+
+        A small block that becomes known late gets the host's accesses from before.
+        """
+        how = a_of(row)
+        block = self.arrays.allocate(row[2], row[3], {SCRATCH: "scratch", LATE: "small"}.get(how, "malloc"))
+        block.is_watched, block.where = bool(row[5]), where
         if how == LATE:
             self._place(block)
         return block
@@ -516,6 +545,7 @@ class MemoryEvents:
         if kind & MAYBE_STORED and (given := self.arrays.at(address)) is not None:
             pending = self._pending.setdefault(thread, [])
             pending.append((given, address, given.address + given.nbytes - address, kind))
+            given.is_watched = given.is_watched or kind == NEW_BLOCK
             return
         self.touch(thread, kind, address, nbytes)
 
@@ -541,13 +571,34 @@ class MemoryEvents:
     def has_touches(self, thread: int) -> bool:
         return bool(self._pending.get(thread))
 
-    def take_touches(self, thread: int) -> int:
-        """Close the list of the host's accesses since a thread's last record; return its number, -1 if it is empty."""
+    def take_touches(self, thread: int, task: int) -> int:
+        """Close the list of the host's accesses since a thread's last record; return its number, -1 if it is empty.
+
+        task: the number of the task that the thread runs.
+        """
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE
         self._taken.append(touches)
+        self._takers.append(task)
         return len(self._taken) - 1
+
+    def use_shared(self) -> None:
+        """Give numbers to arrays that no directive names and several tasks of the host use, one of which stores there.
+
+        Only such can race with one another. Of memory that a library allocates it is not known who may use it when.
+        """
+        users: dict[HostBlock, set[int]] = {}
+        stored: set[HostBlock] = set()
+        for taken, task in zip(self._taken, self._takers, strict=True):
+            for block, _, _, kind in filter(None, taken):
+                if block.number == NONE and block.is_watched and not kind & MAYBE_STORED:
+                    users.setdefault(block, set()).add(task)
+                    if kind & STORES:
+                        stored.add(block)
+        for block, tasks in users.items():
+            if len(tasks) > 1 and block in stored:
+                self.arrays.use(block).is_unnamed = True
 
     def operation(
         self, kind: int, source: int, destination: int, nbytes: int, task: TaskRow | None, *, of_region: bool = False
@@ -581,11 +632,11 @@ class MemoryEvents:
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [
             table.add(
-                (place.number, address - place.address, nbytes, kind)
+                (place.number, address - place.address, nbytes, kind | UNNAMED * block.is_unnamed)
                 for block, address, nbytes, kind in touches
                 for place in (arrays[block.number],)
             )
-            if (touches := [touch for touch in taken if touch is not None and touch[0].number != NONE])
+            if (touches := [touch for touch in filter(None, taken) if _is_kept(*touch)])
             else NONE
             for taken in self._taken
         ]

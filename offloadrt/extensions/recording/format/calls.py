@@ -578,7 +578,7 @@ class Assembler:
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
         """Add a record to the thread's task, with CPU time and memory accesses since its last one; return its index."""
         task = self.task_of(thread)
-        touches = self.memory.take_touches(thread.number)
+        touches = self.memory.take_touches(thread.number, task.index)
         return task.add(step, subject, thread.take_work(), touches, detail)
 
     def task_of(self, thread: RunningThread) -> TaskRow:
@@ -618,7 +618,7 @@ class Assembler:
             if a_of(row) == REALLOC:
                 task.put(place, "detail", NONE if address == row[2] else end)
         thread.moving.clear()
-        block = self.memory.begins(row[2], row[3], a_of(row))
+        block = self.memory.begins(row, self.process.strings.get(row[5], ""))
         self.memory.allocated.append((self.task_of(thread), self.add(thread, Step.ALLOCATE, 0), block))
 
     def _freed(self, thread: RunningThread, row: Row) -> None:

@@ -147,7 +147,8 @@ def tables_of(
     memory, calls = assembler.memory, assembler.calls
     for line in process.lines:
         if line["k"] == "variable":
-            memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
+            block = memory.arrays.allocate(int(line["at"]), int(line["size"]), "variable", str(line["name"]))
+            block.is_watched = True
         elif line["k"] == "constant":  # items give its name: the compiler merges equal constants
             memory.arrays.allocate(int(line["at"]), int(line["size"]), "constant")
     for line in _globals(process):
@@ -157,6 +158,8 @@ def tables_of(
         assembler.take(event)
     death = _death(assembler, run)
     assembler.finish()
+    if assembler.exact:
+        memory.use_shared()
 
     arrays, places = memory.arrays.table()
     numbers = [place.number for place in places]

@@ -130,6 +130,8 @@ NEW_BLOCK: Final = MAYBE_STORED | STORES
 """The kind of a host touch that is none: the program has just been given the block, and nobody has stored there."""
 ATOMICALLY: Final = 16
 """A bit in the kind of a host touch: all accesses were atomic or volatile."""
+UNNAMED: Final = 32
+"""A bit in the kind of a host touch: no directive names the array, which is recorded for races of the host only."""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",

@@ -23,7 +23,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingError,
     Site,
 )
-from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, NEW_BLOCK, Box
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, NEW_BLOCK, UNNAMED, Box
 from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.frames import PlacedArrays, TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
@@ -554,7 +554,7 @@ class ReplayedProgram:
                 array = self.allocate(number, written=True, frame=frame)
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                if kind not in (MAYBE_LOADED, NEW_BLOCK):
+                if kind not in (MAYBE_LOADED, NEW_BLOCK) and not kind & UNNAMED:
                     await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
                     self._observed.touched(array, begin, nbytes, kind)

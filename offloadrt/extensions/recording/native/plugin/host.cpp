@@ -101,9 +101,10 @@ void reportFrees(CallBase &call) {
                       builder.CreateGlobalString(where, "__offload_line")});
 }
 
-// The bytes of the block that a call allocates for the code that calls, which alone stores there; nullptr: it does not.
+// The bytes of the block that a call allocates for the code that calls, which alone stores there (for calloc: of how many bytes the
+// elements are); nullptr: it does not.
 Value *madeBy(const CallBase &call) {
-  static const StringMap<unsigned> sizes{{"malloc", 0}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}, {"realloc", 1}};
+  static const StringMap<unsigned> sizes{{"malloc", 0}, {"calloc", 1}, {"realloc", 1}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}};
   const Function *callee = call.getCalledFunction();
   StringRef name = callee ? callee->getName() : "";
   auto size = sizes.find(name);
@@ -117,8 +118,12 @@ void reportMakes(CallBase &call) {
   if (!bytes)
     return;
   IRBuilder<> builder(&call);
-  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
-  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Makes)), {bytes});
+  if (call.getCalledFunction()->getName() == "calloc")
+    bytes = builder.CreateMul(call.getArgOperand(0), bytes);
+  std::string where = lineOf(call);
+  Value *place = where.empty() ? cast<Value>(ConstantPointerNull::get(builder.getPtrTy())) : builder.CreateGlobalString(where, "__offload_line");
+  auto *type = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty(), builder.getPtrTy()}, false);
+  builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), call.getModule()->getNamedGlobal(Makes)), {bytes, place});
 }
 
 // A routine of OpenMP for device memory: unlike a directive, it is not told where it is called.

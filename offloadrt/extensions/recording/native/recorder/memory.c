@@ -197,14 +197,15 @@ static size_t padded(size_t bytes) {
   return bytes + (recording() && !this_thread()->inside && this_thread()->call ? padding_of(bytes) : 0);
 }
 
-static void put_allocated(uint64_t block, size_t bytes, uint32_t how, void *caller) {
+static void put_allocated(uint64_t block, size_t bytes, uint32_t how, const char *place) {
   bool was_inside = this_thread()->inside;
   this_thread()->inside = true;
+  uint64_t where = string_at(place);
   slot_t *slot = next_slot();
   slot->word[0] = now();
   slot->word[1] = block;
   slot->word[2] = bytes;
-  slot->word[4] = (uint64_t)caller;
+  slot->word[4] = where;
   end_slot(slot, SLOT_ALLOC, how, 0);
   track(block, bytes);
   keep(block, bytes);
@@ -212,7 +213,6 @@ static void put_allocated(uint64_t block, size_t bytes, uint32_t how, void *call
     array_allocated(block, block, bytes, false);
   this_thread()->inside = was_inside;
 }
-
 
 static bool know_small(uint64_t address, uint32_t how) {
   uint64_t bytes, block = recording() ? small_block_at(address, &bytes) : 0;
@@ -222,17 +222,21 @@ static bool know_small(uint64_t address, uint32_t how) {
   return true;
 }
 
-/* Called by instrumented code before it allocates a block: all that stores there is seen, unlike in one that a library allocates. */
-EXPORT void offload_recorder_makes(uint64_t bytes);
-EXPORT void offload_recorder_makes(uint64_t bytes) { this_thread()->making = bytes; }
+/* Called by instrumented code before it allocates a block: all that uses it is seen, unlike one that a library allocates, and perhaps
+ * hands from thread to thread. */
+EXPORT void offload_recorder_makes(uint64_t bytes, const char *where);
+EXPORT void offload_recorder_makes(uint64_t bytes, const char *where) {
+  this_thread()->making = bytes;
+  this_thread()->making_at = where ? where : "";
+}
 
-static void *allocated(void *block, size_t bytes, uint32_t how, void *caller) {
+static void *allocated(void *block, size_t bytes, uint32_t how) {
   if (!block || !is_programs())
     return block;
-  bool is_new = this_thread()->making == bytes && (how == MALLOC || how == ALIGNED) && tells_new(bytes);
+  bool is_own = this_thread()->making == bytes, is_new = is_own && (how == MALLOC || how == ALIGNED) && tells_new(bytes);
   this_thread()->making = 0;
   if (bytes >= SMALLEST)
-    put_allocated((uint64_t)block, bytes, how, caller);
+    put_allocated((uint64_t)block, bytes, how, is_own ? this_thread()->making_at : NULL);
   else if (regions)
     mark_small(block, bytes);
   if (is_new && (bytes >= SMALLEST || know_small((uint64_t)block, how)))
@@ -298,17 +302,17 @@ static bool freed(void *block, enum ending how) {
 }
 
 EXPORT void *malloc(size_t bytes) {
-  return allocated(__libc_malloc(padded(bytes)), bytes, MALLOC, __builtin_return_address(0));
+  return allocated(__libc_malloc(padded(bytes)), bytes, MALLOC);
 }
 
 EXPORT void *calloc(size_t count, size_t size) {
-  return allocated(__libc_calloc(count, size), count * size, CALLOC, __builtin_return_address(0));
+  return allocated(__libc_calloc(count, size), count * size, CALLOC);
 }
 
 EXPORT void *realloc(void *block, size_t bytes) {
   uint64_t before = this_thread()->making == bytes && block && is_programs() ? block_bytes((uint64_t)block) : 0;
   bool was_known = freed(block, MOVES); /* before it: another thread may be given the old block at once */
-  void *moved = allocated(__libc_realloc(block, bytes), bytes, block ? REALLOC : MALLOC, __builtin_return_address(0));
+  void *moved = allocated(__libc_realloc(block, bytes), bytes, block ? REALLOC : MALLOC);
   if (was_known)
     know_small((uint64_t)moved, REALLOC);
   if (moved && before && before < bytes && tells_new(bytes - before))
@@ -374,11 +378,11 @@ EXPORT void offload_recorder_leaves(uint64_t address, uint64_t bytes, const char
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {
-  return allocated(__libc_memalign(alignment, padded(bytes)), bytes, ALIGNED, __builtin_return_address(0));
+  return allocated(__libc_memalign(alignment, padded(bytes)), bytes, ALIGNED);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  return allocated(__libc_memalign(alignment, padded(bytes)), bytes, ALIGNED, __builtin_return_address(0));
+  return allocated(__libc_memalign(alignment, padded(bytes)), bytes, ALIGNED);
 }
 
 EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
@@ -387,6 +391,6 @@ EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
   void *result = __libc_memalign(alignment, padded(bytes));
   if (!result)
     return ENOMEM;
-  *block = allocated(result, bytes, ALIGNED, __builtin_return_address(0));
+  *block = allocated(result, bytes, ALIGNED);
   return 0;
 }

@@ -24,6 +24,7 @@ typedef struct {
   uint64_t freeing;     /* the block that the program is about to free at `freed_at`, "file:line" */
   const char *freed_at;
   uint64_t making;      /* the bytes of the block that the program, and no library for it, is about to allocate; 0: it is not */
+  const char *making_at; /* the line where it does */
   const char *called_at; /* where it is about to call a routine: ";file;function;line;column;;" */
   uint64_t frame;       /* of the program's call of the runtime: what lies above it on the stack is the program's */
   uint32_t number;
