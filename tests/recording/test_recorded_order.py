@@ -18,6 +18,11 @@ UNORDERED = {
     *("read_static", "written_static", "read_heap", "other", "entered", "mapped_heap", "other_depend"),
     *("nowait_wait", "twice", "task_of_task", "always"),
 }
+UNNAMED = {
+    *("looped", "scope", "masked", "sections", "ordered", "nested_lock", "depobj", "inoutset", "affinity", "detach"),
+    *("critical", "nowait", "single", "inner", "lock", "untied", "mutexset", "malloc"),
+}
+"""The arrays of `host_arrays.c` that its function `wrong` leaves unordered, and a block of the heap."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +60,39 @@ def test_what_is_not_ordered_is_one(checked: Checked, level: str, threads: int) 
     assert {(one.kind, one.subject.split()[0].removeprefix("wrong.")) for one in mistakes} == {
         ("race", one) for one in UNORDERED
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize("source", ["host_arrays.c", "host_arrays.f90"])
+def test_arrays_that_no_directive_names_have_the_same_order(
+    checked: Checked, monkeypatch: pytest.MonkeyPatch, source: str, level: str, threads: int
+) -> None:
+    monkeypatch.setenv("OMP_CANCELLATION", "true")
+    assert checked(source, level, "right", threads).mistakes == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_host_threads_race_about_arrays_that_no_directive_names(checked: Checked, level: str) -> None:
+    mistakes = checked("host_arrays.c", level, "wrong", 4).mistakes
+    assert {(one.kind, one.subject.split()[0]) for one in mistakes} == {("race", one) for one in {*UNNAMED, "result"}}
+    assert any("host_arrays.c:" in one.subject for one in mistakes)  # the line that allocates a block
+    assert all(
+        story.where.startswith("after ") and "host_arrays.c:" in story.where
+        for one in mistakes
+        for story in one.stories
+    )
+    of_fortran = checked("host_arrays.f90", level, "wrong", 4).mistakes
+    assert {(one.kind, one.subject.split()[0]) for one in of_fortran} == {("race", "u"), ("race", "malloc")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize("what", ["threads", "pool", "openmp"])
+def test_objects_that_threads_share_by_atomics_and_mutexes_do_not_race(checked: Checked, what: str, level: str) -> None:
+    assert checked("host_objects.cpp", level, what, 4).mistakes == ()
 
 
 @pytest.mark.slow

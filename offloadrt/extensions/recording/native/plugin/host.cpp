@@ -258,10 +258,10 @@ bool instrumentHost(Module &module) {
     slot(module, name);
   for (auto [instruction, why] : stops)
     reportStop(*instruction, why);
-  for (Instruction *flag : flags)
-    reportFlag(*flag);
   for (const Access &access : accesses)
     reportTouch(access);
+  for (Instruction *flag : flags) // behind the touch: what an atomic access lets others know has the access itself
+    reportFlag(*flag);
   for (MemIntrinsic *range : ranges)
     reportRange(*range);
   for (CallBase *call : calls) {
