@@ -266,8 +266,8 @@ class Strands:
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
         """Begin a strand in the running actor; when the strand ends, the actor continues its earlier strand.
 
-        after: the signals that the new strand awaits. deferred: it is a deferred task. source: its source line; by default
-        the one that the strand had reached which signalled first.
+        after: the signals that the new strand awaits. deferred: it is a deferred task. source: its source line; by
+        default the one that the strand had reached which signalled first.
         """
         clock = Clock()
         offered: list[EndedChains] = []
