@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offloadrt.driver.uvm.prefetch import PrefetchRules
-from offloadrt.driver.uvm.prefetch.tree import big_pages_of
+from offloadrt.machine.managed.block import whole_parts
 
 
 class BigPage:
@@ -16,4 +16,4 @@ class BigPage:
     name = "big_page"
 
     def brings(self, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules) -> int:
-        return faulted | big_pages_of(faulted & ~thrashing, rules.big, thrashing) & valid
+        return faulted | whole_parts(faulted & ~thrashing, rules.big, thrashing) & valid

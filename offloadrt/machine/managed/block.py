@@ -170,6 +170,22 @@ def runs(pages: PageSet) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
+def whole_parts(pages: PageSet, size: int, spared: PageSet = 0) -> PageSet:
+    """Return all pages of the aligned parts of `size` pages that have some of `pages` and none that is to be spared.
+
+    >>> bin(whole_parts(0b100100, 2, 0b1000))
+    '0b110000'
+    """
+    whole = 0
+    while pages:
+        first = (pages & -pages).bit_length() - 1
+        part = (1 << size) - 1 << first - first % size
+        if not part & spared:
+            whole |= part
+        pages &= ~part
+    return whole
+
+
 class IllegalTransition(RuntimeError):
     """Raised for a change that the state of a block's pages does not allow; the calling driver code is wrong."""
 

@@ -21,7 +21,7 @@ from offloadrt.kernels import Launch
 from offloadrt.machine.compute.residency import ResidentKernel, ResidentKernels
 from offloadrt.machine.injection import Injector
 from offloadrt.machine.links.engines import RemotePort
-from offloadrt.machine.managed.block import PageSet, PageSets, among, begun, how_many, merged, without
+from offloadrt.machine.managed.block import PageSet, PageSets, among, begun, how_many, merged, whole_parts, without
 from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.managed.sweep import HOST, Accesses, ManagedAccess, ManagedSweep, Residence, order_of
 from offloadrt.machine.managed.warps import WARP, ResidentWarps
@@ -164,18 +164,8 @@ class AccessCounters:
         region.pages |= pages
         if region.accesses >= self._spec.threshold:
             region.notified = True
-            self.mailbox.put(AccessNotification(index, self._whole_parts(region.pages), cause, self._sim.now))
-
-    def _whole_parts(self, pages: PageSet) -> int:
-        """Return all pages of the sub-regions that contain some of the pages."""
-        width, whole = self._pages_a_part, 0
-        part = (1 << width) - 1
-        while pages:
-            first = (pages & -pages).bit_length() - 1
-            mask = part << first // width * width
-            whole |= mask
-            pages &= ~mask
-        return whole
+            parts = whole_parts(region.pages, self._pages_a_part)
+            self.mailbox.put(AccessNotification(index, parts, cause, self._sim.now))
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ import functools
 import math
 
 from offloadrt.driver.uvm.prefetch import PrefetchRules
+from offloadrt.machine.managed.block import whole_parts
 
 
 class Tree:
@@ -38,7 +39,8 @@ def with_prefetched(
     '0b11'
     """
     left = faulted & ~thrashing
-    wanted = faulted | big_pages_of(left, big, thrashing) & valid if big > 1 else faulted
+    # The big pages that have a faulted page and no thrashing one (``grow_fault_granularity``) come with it.
+    wanted = faulted | whole_parts(left, big, thrashing) & valid if big > 1 else faulted
     occupied = (there | wanted) & valid
     # The largest subtree, which is the block, decides two faults of five under oversubscription: it comes first.
     if occupied.bit_count() > threshold * valid.bit_count() and left and big < pages:
@@ -83,15 +85,3 @@ def _levels(valid: int, pages: int, threshold: float) -> tuple[tuple[int, int, i
                 highest |= 1 << first + size - 1
         levels.append((half, lowest * ((1 << half) - 1), lowest, missing, highest, full))
     return tuple(levels)
-
-
-def big_pages_of(faulted: int, big: int, thrashing: int) -> int:
-    """Return all pages of the big pages that have a faulted page and no thrashing one (``grow_fault_granularity``)."""
-    grown = 0
-    while faulted:
-        page = (faulted & -faulted).bit_length() - 1
-        own = (1 << big) - 1 << page - page % big
-        if not own & thrashing:
-            grown |= own
-        faulted &= ~own
-    return grown
