@@ -231,6 +231,26 @@ def test_memory_in_the_order_of_streams() -> None:
     assert found(body(False)) == DEVICE
 
 
+def test_memory_exists_in_the_order_of_the_stream_that_allocates_it() -> None:
+    def body(wait: str) -> Body:
+        async def main(t: cuda.HostThread) -> None:
+            one, other = [await t.stream_create(non_blocking=True) for _ in range(2)]
+            there, made = await t.malloc_async(N, "f4", stream=one), await t.event_create()
+            await t.event_record(made, one)
+            if wait == "event":
+                await t.stream_wait_event(other, made)
+            if wait == "host":
+                await t.stream_synchronize(one)
+            await launch(t, fill, there, stream=other)
+            await t.device_synchronize()
+            await t.free_async(there, stream=one)
+
+        return main
+
+    assert found(body("event")) == found(body("host")) == []
+    assert found(body("nothing")) == DEVICE
+
+
 def test_memory_that_nothing_has_written() -> None:
     def body(writes: bool) -> Body:
         async def main(t: cuda.HostThread) -> None:

@@ -432,6 +432,10 @@ class Checker:
         self._memories.add_block(block)
         self._races.forget(event.device, begin, end)
         self._versions.block_made(event.device, begin, end)
+        if directive.strand.is_queue and event.array is None:  # a stream's block: other streams must come after
+            did = f"allocates {name} in {directive.name}"
+            access = directive.access(self.sim.now, event.device, begin, end, True, True, did, name, block=block)
+            self._races.access(access)
         self._wastes.block_made(block, event.array, host, used=event.array is None and directive.maps)
 
     def _block_freed(self, event: ev.BlockFreed) -> None:

@@ -224,7 +224,9 @@ class ReplayedAlgorithms:
         thread.executor.is_late = False
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Free the array that the recording lists as `number`."""
+        """Free the array that the recording lists as `number`, unless it is a variable whose scope ends."""
+        if self.recording.dictionaries.arrays[number].is_there:
+            return
         array, self._arrays[number] = self._arrays[number], None
         self._calls.clear()
         if array is not None and array.memory != "scratch":
