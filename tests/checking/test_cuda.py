@@ -21,9 +21,8 @@ def halve(a: Any, n: int) -> None:
         a[i] = a[i] * 0.5
 
 
-def found(body: Body, threads: int = 1, **options: Any) -> list[tuple[str, str]]:
-    """Return kind and subject of the mistakes, each once."""
-    run = Run(machine="alex-a100")
+def reports_of(body: Body, threads: int = 1, machine: str = "alex-a100", **options: Any) -> list[str]:
+    run = Run(machine=machine)
     run.options = cuda.CUDAOptions(**options)
     reports = reports_mistakes(run)
 
@@ -32,7 +31,12 @@ def found(body: Body, threads: int = 1, **options: Any) -> list[tuple[str, str]]
         await run.finish()
 
     run.sim.run(main)
-    heads = [text.partition("\n")[0].split(" (")[0].split(": ") for text in reports()]
+    return list(reports())
+
+
+def found(body: Body, threads: int = 1, **options: Any) -> list[tuple[str, str]]:
+    """Return kind and subject of the mistakes, each once."""
+    heads = [text.partition("\n")[0].split(" (")[0].split(": ") for text in reports_of(body, threads, **options)]
     return list(dict.fromkeys((kind, subject) for kind, subject in heads))
 
 
@@ -249,6 +253,18 @@ def test_memory_exists_in_the_order_of_the_stream_that_allocates_it() -> None:
 
     assert found(body("event")) == found(body("host")) == []
     assert found(body("nothing")) == DEVICE
+
+
+@pytest.mark.parametrize(("machine", "call"), [("alex-a100", "cudaMemcpyAsync"), ("mi300a-hip", "hipMemcpyAsync")])
+def test_reports_name_the_calls_of_the_machines_library(machine: str, call: str) -> None:
+    async def body(t: cuda.HostThread) -> None:
+        a, there, stream = await t.host_alloc("a", N, fill=1.0), await t.malloc(N, "f4"), await t.stream_create()
+        await t.memcpy_async(there, a, stream=stream)
+        a[0] = 2.0
+        await t.device_synchronize()
+
+    (report,) = reports_of(body, machine=machine)
+    assert f"copies a to the device in {call} at" in report
 
 
 def test_memory_that_nothing_has_written() -> None:

@@ -27,8 +27,14 @@ PROGRAMS = {
     "algorithms/triads": ("cxx", "triads.cpp", "1"),
 }
 """Language, source, and the numbers of threads that it is recorded with."""
-RANKS = {"halo": ("halo.c", 4), "calls_of_mpi": ("calls_of_mpi.c", 2), "algorithms/reduced": ("reduced.cpp", 2)}
-"""Programs of MPI: the source, and the number of ranks; they need MPICH."""
+RANKS = {
+    "halo": ("halo.c", 4),
+    "calls_of_mpi": ("calls_of_mpi.c", 2, "said"),
+    "algorithms/reduced": ("reduced.cpp", 2),
+    "checked/messages": ("messages.c", 2),
+    "checked/wrong_messages": ("messages.c", 2, "wrong"),
+}
+"""Programs of MPI: the source, the number of ranks, and the program's arguments; they need MPICH."""
 
 
 def store(name: str, folder: Path) -> None:
@@ -45,7 +51,7 @@ def store(name: str, folder: Path) -> None:
 
 
 def store_ranks(name: str, folder: Path) -> None:
-    source, ranks = RANKS[name]
+    source, ranks, *words = RANKS[name]
     offloadrt = sys.executable, "-m", "offloadrt"
     program = folder / Path(name).name
     wrapper, variable, language, model = "mpicc.mpich", "MPICH_CC", "cc", "-fopenmp"
@@ -54,8 +60,9 @@ def store_ranks(name: str, folder: Path) -> None:
     compiler = {**os.environ, variable: f"{sys.executable} -m offloadrt {language}"}
     command = [wrapper, "-w", "-g", "-O2", model, source, "-o", str(program)]
     subprocess.run(command, cwd=HERE / "programs", check=True, env=compiler)
-    ranked = ["mpiexec.mpich", "-n", str(ranks), f"./{program.name}", *(["said"] if name == "calls_of_mpi" else [])]
-    subprocess.run([*offloadrt, "record", "-o", str(STORED / f"{name}.rec"), *ranked], cwd=folder, check=True)
+    ranked = ["mpiexec.mpich", "-n", str(ranks), f"./{program.name}", *map(str, words)]
+    out, checked = str(STORED / f"{name}.rec"), ["--check"] if name.startswith("checked/") else []
+    subprocess.run([*offloadrt, "record", *checked, "-o", out, *ranked], cwd=folder, check=True)
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_programs import PROGRAMS
+from test_recorded_mistakes import report_of
 
 from offloadrt.extensions.recording.format import RecordingDamaged, RecordingFile
 from offloadrt.extensions.recording.scenario import scenario_of
@@ -93,3 +95,21 @@ def test_parts_that_name_what_does_not_exist_are_refused(column, number, message
     file = RecordingFile.read(path)
     with pytest.raises(RecordingDamaged, match=message):
         file.load(file.runs[0])
+
+
+def test_a_buffer_is_its_messages_until_a_call_finds_it_complete():
+    """By waits, tests and MPI_Request_get_status, of persistent requests as of others, in host and device memory."""
+    messages, wrong = STORED / "checked" / "messages.rec", STORED / "checked" / "wrong_messages.rec"
+    assert report_of(messages).mistakes == ()
+    lines = (PROGRAMS / "messages.c").read_text().splitlines()
+    told = {
+        (mistake.subject, call.split()[0], lines[int(where.rpartition(":")[2]) - 1].rpartition("// ")[2])
+        for mistake in report_of(wrong).mistakes
+        for call, where in [(story.who, story.where) for story in mistake.stories]
+        if call.startswith("MPI")
+    }
+    assert told == {
+        ("x on the host", "MPI_Isend", "sends"),
+        ("x on the host", "MPI_Irecv", "receives"),
+        ("x on device 0", "MPI_Irecv", "receives in device memory"),
+    }

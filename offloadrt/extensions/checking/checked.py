@@ -109,7 +109,10 @@ def check(
         fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
         failure = None if fatal is not None else error
     run, checker, costs = checkers[0]
-    _require_told(scenario.name, run)
+    try:
+        _require_told(scenario.name, run)
+    except UserError as error:  # also where the scenario was refused before it had made its program
+        raise failure or error from None
     ended, model = result is not None, run.options.model
     mistakes, repairs = tuple(checker.finish(ended, model)), checker.repairs(costs, ended)
     is_late = run.spec.text("table.count_down") == "kernel"

@@ -151,6 +151,8 @@ class Checker:
             ev.KernelSubmitted: self._kernel_submitted,
             ev.KernelRan: self._kernel_ran,
             ev.KernelEnded: lambda event: lost.kernel_ended(event.cause),
+            rec.MessageBegan: self._message_began,
+            rec.BufferUsed: self._buffer_used,
             rec.BlockNew: lambda event: self._versions.host_new(event.begin, event.begin + event.nbytes),
             rec.KernelCopied: lambda event: self._copied.setdefault(self._strands.current(), []).append(event),
             rec.KernelRaced: recorded.raced,
@@ -303,6 +305,22 @@ class Checker:
     def _strand_ended(self, event: ev.StrandEnded) -> None:
         self._tasks.ended(event.what)
         self._strands.ended(event.what)
+
+    def _message_began(self, event: rec.MessageBegan) -> None:
+        begun = "begun", event.request
+        name = f"{event.call} of {self._strands.current().name}"
+        self._strands.signalled(begun)
+        self._strands.began(name, (begun,), source=event.where)
+        self._strands.current().is_message = True
+
+    def _buffer_used(self, event: rec.BufferUsed) -> None:
+        """Look for races only: what a message brings counts as written when the program has found it complete."""
+        begin, end, strand, name = event.begin, event.begin + event.nbytes, self._strands.current(), event.array.name
+        did = f"{'writes' if event.writes else 'reads'} {name} on the host"
+        now = self.sim.now
+        self._races.access(
+            Access(HOST, begin, end, event.writes, True, strand, strand.epoch, did, strand.source, now, name)
+        )
 
     def _source_named(self, event: rec.SourceNamed) -> None:
         self._has_lines = False

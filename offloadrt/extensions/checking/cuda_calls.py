@@ -78,10 +78,13 @@ class ToldCalls:
     ) -> Iterator[int]:
         """Report a call while the body of ``with`` runs; yield the number that was given to the call.
 
+        name: the name of the CUDA runtime call; a machine whose library is HIP reports HIP's name.
         into: the stream that gets the work of the call, or the queue that stands for a chain of nodes of a launched
         graph. node: the graph node whose work this is, for the work of a launched graph.
         """
         number, handle = self._program.next_directive(), self._observer.handle
+        if self._program.machine.spec.text("driver.calls") == "hip":
+            name = name.replace("cuda", "hip", 1)
         queue = self._queue(into) if isinstance(into, Stream) else into
         handle(ev.DirectiveBegan(number, device, name, queue, node))
         for other in () if queue is None else self._before(queue):

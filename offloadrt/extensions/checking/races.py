@@ -181,6 +181,10 @@ def _missing(one: Access, other: Access) -> str:
     """Return the advice for a race: which synchronization is missing."""
     if one.strand.has_nodes and other.strand.has_nodes:
         return "Nothing orders the two nodes: an edge would, or an event or one stream, where two graphs have them."
+    if one.strand.is_message and other.strand.is_message:
+        return "Both messages are under way: find one complete (MPI_Wait, or a test that says so) before the other."
+    if one.strand.is_message or other.strand.is_message:
+        return "The message is still under way: find it complete (MPI_Wait, or a test that says so) before the access."
     if one.strand.is_queue and other.strand.is_queue:
         return "Nothing orders the two queues: let one wait for the other."
     if one.strand.is_queue or other.strand.is_queue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -70,6 +70,30 @@ class KernelStrayed:
     """
     host_address: int = 0
     """The accessed address if it is the host's own memory; 0: it is not."""
+
+
+@attrs.frozen
+class MessageBegan:
+    """The running host thread or task begins a message of MPI that goes on by itself, until `ev.StrandEnded`.
+
+    What is reported meanwhile the message does. request: names it, and comes before whoever awaits it. call, where: the
+    MPI call and its source line.
+    """
+
+    request: Hashable
+    call: str
+    where: str
+
+
+@attrs.frozen
+class BufferUsed:
+    """A message reads or writes these bytes of host memory at some time before it is complete."""
+
+    array: HostArray
+    begin: int
+    nbytes: int
+    writes: bool
+    call: str
 
 
 @attrs.frozen

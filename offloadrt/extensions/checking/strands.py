@@ -137,7 +137,7 @@ class EndedChains:
 
 @attrs.define(eq=False)
 class Strand:
-    """A strand: a host thread, a task or a device queue, with its chain and its vector clock."""
+    """A strand: a host thread, a task, a device queue or a message, with its chain and its vector clock."""
 
     name: str
     chain: int
@@ -145,6 +145,8 @@ class Strand:
     deferred: bool = False
     is_queue: bool = False
     """Whether it is the work of a device queue."""
+    is_message: bool = False
+    """Whether it is a message of MPI that is under way."""
     has_nodes: bool = False
     """Whether the queue is a part of a CUDA graph."""
     source: str = ""

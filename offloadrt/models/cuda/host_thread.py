@@ -149,7 +149,7 @@ class HostThread(CallingThread):
         driver = context.driver
         self._state.allocations.check_free(driver, driver.call("cuMemFree"), array.address)
         await driver.memory.free(array.address, synchronizes=True)
-        self._state.allocations.freed("cuMemFree", array.address)
+        self._state.allocations.freed(driver.call("cuMemFree").api, array.address)
         if isinstance(array, HostArray):
             array.freed = True
         self._tell("device_synchronized", context.number)
@@ -301,7 +301,7 @@ class HostThread(CallingThread):
         driver = context.driver
         self._state.allocations.check_free(driver, driver.call("cuMemFreeAsync"), array.address)
         await driver.pools.free(array.address, chosen)
-        self._state.allocations.freed("cuMemFreeAsync", array.address)
+        self._state.allocations.freed(driver.call("cuMemFreeAsync").api, array.address)
         self._report("freed", "cudaFreeAsync", [context.number, chosen], array.address)
 
     async def device_get_default_mem_pool(self) -> MemPool:

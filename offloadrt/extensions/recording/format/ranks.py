@@ -27,7 +27,9 @@ PART: Final = (
     "kind", "flags", "communicator", "peer", "tag", "request", "bytes", "blocks", "memory", "array", "address",
 )  # fmt: skip
 """The fields of a part, in the order of the table's columns."""
-POLLS: Final = ("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe")
+POLLS: Final = (
+    "MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Request_get_status", "MPI_Iprobe", "MPI_Improbe",
+)  # fmt: skip
 _LOOP_NS: Final = 1000
 """Nanoseconds. Less work between two polls is the polling loop itself, and no work of the program."""
 _READ: Final = (PartKind.SEND, PartKind.GIVES)
@@ -135,6 +137,7 @@ class RankCalls:
             if part.kind in _READ and part.memory == BufferPlace.MAPPED:
                 self._on_device(call, part, LOADS)
             if part.kind == PartKind.RECEIVE and part.request != NONE:
+                self._matched(part.request)  # of an earlier call, which freed it or is still under way
                 call.pending += 1
                 self._receives[part.request] = call, part
         self._open[thread] = call
@@ -186,7 +189,7 @@ class RankCalls:
             call.task.put(before, "cpu", call.task.get(before, "cpu") + work)
 
     def _completed(self, thread: int, result: _Part) -> None:
-        call, part = self._receives.pop(result.request, (None, None))
+        call, part = self._receives.get(result.request, (None, None))
         if call is None or part is None:
             return
         if result.flags & PartFlag.CANCELLED:
@@ -194,6 +197,13 @@ class RankCalls:
         else:
             part.peer, part.tag = result.peer, result.tag
             self._written(thread, call, part, min(part.span, result.nbytes))
+        self._matched(result.request)
+
+    def _matched(self, request: int) -> None:
+        """Follow a receive no longer; complete the record of its call if it was the call's last one."""
+        call, _ = self._receives.pop(request, (None, None))
+        if call is None:
+            return
         call.pending -= 1
         if call.returned and not call.pending:
             self._complete(call)

@@ -8,13 +8,15 @@ directive counts as ordered behind those that began before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
 
 from offloadrt.extensions.checking.recorded import (
     BlockNew,
+    BufferUsed,
     ConstantKnown,
     CopiesKnown,
     EndUnseen,
@@ -26,6 +28,7 @@ from offloadrt.extensions.checking.recorded import (
     KnownCopy,
     MappedFreed,
     MapStrayed,
+    MessageBegan,
     NotKnown,
     ProgramCut,
     ProgramDied,
@@ -67,6 +70,7 @@ from offloadrt.runtime.events import (
     KernelSubmitted,
     MemoryUse,
     Signalled,
+    StrandEnded,
     Tell,
 )
 from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
@@ -247,6 +251,24 @@ class ObservedReplay:
         self._tell(KernelEnded(cause))
         self._tell(DirectiveLeft(cause, device, call))
         self.leaves()
+
+    @contextmanager
+    def message(self, request: Hashable, call: str, where: str) -> Iterator[None]:
+        """Report what happens in the body of ``with`` as done by a message that `request` stands for.
+
+        call, where: the name of the MPI call that begins the message, and its source line.
+        """
+        self._tell(MessageBegan(request, call, where))
+        yield
+        self._tell(StrandEnded(request))
+
+    def uses_buffer(self, array: HostArray, begin: int, nbytes: int, writes: bool, call: str) -> None:
+        """Report that a message reads or writes host memory."""
+        self._tell(BufferUsed(array, begin, nbytes, writes, call))
+
+    def completes(self, request: Hashable) -> None:
+        """Report that the running thread has found a message complete."""
+        self._tell(Awaited(request))
 
     def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
         """Report that the running thread maps `nbytes` bytes where the array has only `there` bytes left."""

@@ -12,7 +12,6 @@ import numpy as np
 from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.recorded import KnownCopy
 from offloadrt.extensions.recording.format.container import RunSummary
-from offloadrt.extensions.recording.format.ranks import BUFFERS, WRITTEN
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     BufferPlace,
@@ -40,13 +39,13 @@ from offloadrt.models.openmp.lowering import Construct
 from offloadrt.models.openmp.tasks import HiddenHelpers
 from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.runtime.events import MemoryUse
 from offloadrt.runtime.host_array import Kind
 from offloadrt.runtime.mapping.map_item import MapItems
 from offloadrt.runtime.mapping.map_types import ATTACH, FROM, LITERAL, NON_CONTIG, PTR_AND_OBJ, TO
 from offloadrt.study.running.statistics import StepSampler
 
 if TYPE_CHECKING:  # most programs do not use MPI
+    from offloadrt.extensions.recording.replay.messages import MessageBuffers
     from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 
 _UNIFIED_SHARED_MEMORY: Final = 0x8
@@ -439,6 +438,7 @@ class ReplayedProgram:
     """Arrays whose touches by the host are not all recorded."""
     _total: int = attrs.field(init=False)
     _observed: ObservedReplay | None = attrs.field(init=False, default=None)
+    _messages: MessageBuffers | None = attrs.field(init=False, default=None)
     _ranks: RankReplay | None = attrs.field(init=False, default=None)
     _own_device: int | None = attrs.field(init=False)
 
@@ -457,7 +457,9 @@ class ReplayedProgram:
 
             self._ranks = RankReplay(self.recording, self.process, self.device_of)
         if self.openmp.tell is not None:
-            self._observed = ObservedReplay(self.openmp.tell, self.recording)
+            self._observed = observed = ObservedReplay(self.openmp.tell, self.recording)
+            if self._ranks is None and self.recording.dictionaries.mpi_calls:
+                self._tell_messages(observed)
         configuration = self.openmp.devices[0].configuration.name
         compares = self.recording.meta.oracle and configuration == as_recorded(self.recording)
         compares = compares and self.openmp.num_devices > 0
@@ -610,8 +612,8 @@ class ReplayedProgram:
         """Make MPI call number `call` with list number `parts` of arguments; leave it out if replayed alone."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1
-            if self._observed is not None:
-                self._tell_of_devices(call, parts)
+            if self._messages is not None:
+                self._messages.tell(call, parts)
             return
         t.sim.current.data["place"] = self.recording.dictionaries.mpi_calls[call].where
         await self._ranks.call(call, parts)
@@ -634,18 +636,14 @@ class ReplayedProgram:
                 return None if address is None else DevicePointer(address, part.nbytes, number, phantom=True)
         return None
 
-    def _tell_of_devices(self, call: int, parts: int) -> None:
-        """Report to the observer what an MPI call reads and writes in device memory, as if a kernel did."""
-        from offloadrt.extensions.recording.replay.ranks import parts_of
+    def _tell_messages(self, observed: ObservedReplay) -> None:
+        """Report what MPI calls do with their buffers, as this process is replayed without the other ranks."""
+        from offloadrt.extensions.recording.replay.messages import MessageBuffers
 
-        assert self._observed is not None
-        site = self.recording.dictionaries.mpi_calls[call]
-        for part in parts_of(self.recording, parts):
-            if part.kind in BUFFERS and part.nbytes and (place := self._on_device(part)) is not None:
-                name = "device memory" if part.array == NONE else self.recording.dictionaries.arrays[part.array].name
-                writes = part.kind in WRITTEN
-                use = MemoryUse(place.device, place.address, part.nbytes, writes, not writes and part.blocks == 1, name)
-                self._observed.uses_device(site.where, site.call, self.openmp.next_directive(), place.device, use)
+        self._messages = MessageBuffers(
+            observed, self.recording, self._on_device, lambda number: self._arrays.at(number, self.frame),
+            self.openmp.next_directive,
+        )  # fmt: skip
 
     async def _dies_in(self, t: HostThread, site_number: int, items: int, launch: int) -> None:
         """Run what is known of the directive in which the program died; nothing comes after it.

@@ -66,10 +66,12 @@ struct words {
   }
 };
 
+// Addresses go to the recorder as numbers: it changes none of the program's memory, so the plugin is not to take it for code that may.
 using begin_hook = unsigned long(const char *algorithm, const char *file, unsigned line, unsigned policy, unsigned on_host, long count,
-                                 const unsigned long *words, unsigned word_count, unsigned long *outer);
+                                 unsigned long words, unsigned word_count, unsigned long outer);
 using end_hook = void(unsigned long call, unsigned long outer);
-using scratch_hook = void(void *block, std::size_t bytes, unsigned is_begin);
+using scratch_hook = void(unsigned long block, std::size_t bytes, unsigned is_begin);
+inline unsigned long address_of(const void *memory) { return reinterpret_cast<unsigned long>(memory); }
 
 // One call of an algorithm, from here to the end of its scope.
 class running {
@@ -86,7 +88,7 @@ public:
       return;
     words all;
     (all.add(arguments), ...);
-    call = begins()(algorithm, site.file, site.line, site.policy, on_host, count, all.word, all.count, &outer);
+    call = begins()(algorithm, site.file, site.line, site.policy, on_host, count, address_of(all.word), all.count, address_of(&outer));
   }
   running(const running &) = delete;
   ~running() {
@@ -101,7 +103,7 @@ template <class T> class scratch {
   static void tell(void *block, std::size_t bytes, unsigned is_begin) {
     static scratch_hook *const hooked = hook<scratch_hook>("offload_recorder_scratch");
     if (hooked)
-      hooked(block, bytes, is_begin);
+      hooked(address_of(block), bytes, is_begin);
   }
 
 public:

@@ -46,6 +46,9 @@ WRAP(Testany, LIST(REQUESTS, int *place, int *flag, MPI_Status *status), LIST(co
      if (*flag && *place != MPI_UNDEFINED) request_completed(*place, status))
 WRAP(Testsome, LIST(REQUESTS, int *done, int places[], MPI_Status statuses[]), LIST(count, requests, done, places, statuses),
      requests_named(count, requests, PART_AWAITED); OWN_STATUSES, SOME)
+/* A request that it finds complete is complete for the recording; the call that frees it then names none. */
+WRAP(Request_get_status, LIST(MPI_Request request, int *flag, MPI_Status *status), LIST(request, flag, status),
+     requests_named(1, &request, PART_AWAITED); OWN_STATUS, if (*flag) request_completed(0, status))
 WRAP(Start, LIST(MPI_Request *request), LIST(request), requests_named(1, request, PART_SEND), )
 WRAP(Startall, LIST(REQUESTS), LIST(count, requests), requests_named(count, requests, PART_SEND), )
 WRAP(Request_free, LIST(MPI_Request *request), LIST(request), requests_named(1, request, PART_DROPS); , request_dropped())

@@ -81,11 +81,13 @@ bool isMessage(const Function &function) {
   StringRef name = StringRef(lower).rtrim('_');
   if (!name.consume_front("mpi_"))
     return false;
+  name.consume_back("_c"); // counts are MPI_Count
   name.consume_back("_init");
   static const StringSet<> calls{
       "send", "bsend", "ssend", "rsend", "recv", "mrecv", "isend", "ibsend", "issend", "irsend", "irecv", "imrecv", "sendrecv",
       "sendrecv_replace", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
-      "alltoallw", "reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan"};
+      "alltoallw", "reduce", "allreduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan",
+      "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw"};
   if (calls.contains(name))
     return true;
   return name.consume_front("i") && calls.contains(name);

@@ -52,9 +52,10 @@ static bool is_on_stack(uint64_t address) {
 /* Called by an algorithm as it begins. Its first arguments are the elements, the policy, whether it runs on the host, how many
  * words of its arguments may be pointers, and a bit for each of these that points into the thread's stack; then the words. */
 EXPORT uint64_t offload_recorder_algorithm(const char *algorithm, const char *file, uint32_t line, uint32_t policy, uint32_t on_host,
-                                           int64_t count, const uint64_t *words, uint32_t word_count, uint64_t *outer);
+                                           int64_t count, uint64_t words, uint32_t word_count, uint64_t outer);
 EXPORT uint64_t offload_recorder_algorithm(const char *algorithm, const char *file, uint32_t line, uint32_t policy, uint32_t on_host,
-                                           int64_t count, const uint64_t *words, uint32_t word_count, uint64_t *outer) {
+                                           int64_t count, uint64_t words_at, uint32_t word_count, uint64_t outer_at) {
+  const uint64_t *words = (const uint64_t *)words_at;
   thread_t *thread = this_thread();
   if (thread->inside)
     return 0;
@@ -77,7 +78,7 @@ EXPORT uint64_t offload_recorder_algorithm(const char *algorithm, const char *fi
     call.id = 0;
   }
   thread->has_algorithm = true;
-  *outer = call.outer;
+  *(uint64_t *)outer_at = call.outer;
   thread->inside = false;
   return call.id;
 }
@@ -88,13 +89,13 @@ EXPORT void offload_recorder_algorithm_end(uint64_t id, uint64_t outer) {
 }
 
 /* Memory of the algorithm's own: kernels use it, but the program did not allocate it. */
-EXPORT void offload_recorder_scratch(void *block, size_t bytes, uint32_t is_begin);
-EXPORT void offload_recorder_scratch(void *block, size_t bytes, uint32_t is_begin) {
+EXPORT void offload_recorder_scratch(uint64_t block, size_t bytes, uint32_t is_begin);
+EXPORT void offload_recorder_scratch(uint64_t block, size_t bytes, uint32_t is_begin) {
   thread_t *thread = this_thread();
   if (!recording() || thread->inside)
     return;
   thread->inside = true;
-  note_scratch(block, bytes, is_begin);
+  note_scratch((void *)block, bytes, is_begin);
   thread->inside = false;
 }
 
