@@ -19,6 +19,7 @@ from offloadrt.models.host.directive import Work, beginning, in_directive
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import OffloadError
+from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 Range = tuple[int, int]
@@ -238,6 +239,27 @@ class Order:
             await self.run(name, work, number, placement.queue, placement.waits)
         if self.execution == "sync":
             await self.drain_all()
+
+    async def run_on_all(self, name: str, work: Work) -> None:
+        """Run a directive on every device, each in a thread of its own, the first in the calling one; wait for all."""
+        program, tell, fork, join = self.program, self.program.tell, object(), object()
+        first, *others = self.devices
+
+        async def thread(number: int) -> None:
+            if tell is not None:
+                tell(StrandBegan(f"{name}, thread {number}", (fork,)))
+            await self.run(name, work, number)
+            if tell is not None:
+                tell(StrandEnded(join))
+
+        if tell is not None:
+            tell(Signalled(fork))
+        async with program.sim.open_nursery() as nursery:
+            for number in others:
+                nursery.spawn(thread, number, name=f"{name}, thread {number}")
+            await self.run(name, work, first)
+        if tell is not None:
+            tell(Awaited(join))
 
     async def begin(self, name: str, items: list[MapItem]) -> None:
         """Begin to map these items on every device, and let the host wait for each device."""

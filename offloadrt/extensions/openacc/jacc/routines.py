@@ -280,9 +280,7 @@ class Launching:
         if exchange.is_due(push.present):
             await (exchange.gather(push.present, order.devices) if part is None else exchange.before(part))
         begin, launch = self.sim.now, self._launch(push, "whole" if part is None else "part", None)
-        async with self.sim.open_nursery() as nursery:
-            for number in order.devices:
-                nursery.spawn(order.run, "jacc_kernel_push", launch, number, name=f"kernel thread {number}")
+        await order.run_on_all("jacc_kernel_push", launch)
         kernel_s = self.sim.now - begin
         times.executions += 1
         times.divided += divided
