@@ -38,7 +38,7 @@ from offloadrt.sim import TIMED_OUT, Mailbox, Signal, Simulation
 #
 # A queue dispatches the packets of its streams in the order of submission. A packet starts when the packet before it
 # in its stream has completed; until then it stays at the head and holds up everything behind it, also of other
-# streams.
+# streams. In HIP's library, kernels have a barrier: each waits for all kernels before it in its queue.
 @attrs.frozen
 class QueueStatistics:
     """Statistics of a hardware queue; times are virtual seconds so far. busy_s + idle_s is the time elapsed."""
@@ -129,6 +129,9 @@ class HardwareQueue(DeviceQueue[StreamCommand]):
         self.migrations = migrations
         """The mailbox of the actor that carries out prefetches; None until managed memory is in use."""
         self._relay = relay
+        self.barriers = False
+        """Whether a kernel waits for the kernels of all streams that the queue has dispatched before."""
+        self._last_kernel: Signal | None = None
         self._submitted: deque[float] = deque()
         """Submission times of the packets in the mailbox."""
 
@@ -153,6 +156,9 @@ class HardwareQueue(DeviceQueue[StreamCommand]):
                 await self._block(before)
             stream.running, stream.submitted = packet.done, submitted
             if isinstance(packet, KernelPacket):
+                if self.barriers and (last := self._last_kernel) is not None and not last.is_set:
+                    await self._block(last)
+                self._last_kernel = packet.done
                 self._compute.put(packet)
             elif isinstance(packet, CopyPacket):
                 self._engines[packet.direction].submit(packet)
@@ -196,6 +202,8 @@ class HardwareQueues:
     _least_used: bool = False
     _uncontended: bool = False
     _process: int = 0
+    barriers: bool = False
+    """Whether kernels of a queue wait for each other (`HardwareQueue.barriers`). Set before the first stream."""
     queues: list[HardwareQueue] = attrs.field(factory=list, init=False)
     _streams: int = attrs.field(default=0, init=False)
     _pools: dict[int, _Pool] = attrs.field(factory=dict, init=False)
@@ -209,6 +217,7 @@ class HardwareQueues:
             pool.queues.append(self._make(len(self.queues)))
             pool.streams.append(0)
             self.queues.append(pool.queues[turn])
+            pool.queues[turn].barriers = self.barriers
         pool.streams[turn] += 1
         self._streams += 1
         return Stream(self._streams - 1, pool.queues[turn], priority, self._process)

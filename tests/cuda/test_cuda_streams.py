@@ -298,3 +298,23 @@ def test_the_environment_chooses_the_default_stream_and_for_openmp_the_device_an
     )
     with pytest.raises(ValueError, match="OMP_TARGET_OFFLOAD is 'often'"):
         omp.OpenMPOptions().chosen_on(gpu, {"OMP_TARGET_OFFLOAD": "often"})
+
+
+@pytest.mark.parametrize(("machine", "together"), [("alex-a100", 3), ("mi250x", 4)])
+def test_in_hip_kernels_of_two_streams_on_one_queue_never_run_at_the_same_time(machine, together):
+    """Two kernels of each: in CUDA the second one of the first stream runs beside the first one of the second."""
+
+    async def body(t):
+        streams = [await t.stream_create(non_blocking=True) for _ in range(2)]
+        begin = t.sim.now
+        for stream in (streams[0], streams[0], streams[1], streams[1]):
+            await small(t, stream, 1000)
+        await t.device_synchronize()
+        both = t.sim.now - begin
+        begin = t.sim.now
+        await small(t, streams[0], 1000)
+        await t.device_synchronize()
+        return both / (t.sim.now - begin)
+
+    free = dict.fromkeys(["launch.latency", "launch.gap", "driver.launch", "sync.latency"], 0)
+    assert run_of(body, machine, settings={"gpu.max_connections": 1, **free})[1] == pytest.approx(together, rel=0.01)

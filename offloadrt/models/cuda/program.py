@@ -68,8 +68,10 @@ class CUDA(OffloadProgram[HostThread]):
             raise ValueError(f"{machine.spec.name} has ROCr, and a CUDA program needs CUDA's driver library")
         self.driver = libraries[0]
         self.driver.process.share_pinned()
-        for driver in libraries if translates(machine.spec) else ():
-            driver.managed.manage().use_system_memory()
+        for driver in libraries:
+            driver.device.queues.barriers = machine.spec.flag("stream.barriers")
+            if translates(machine.spec):
+                driver.managed.manage().use_system_memory()
         self._drivers = libraries
         self._contexts: dict[int, PrimaryContext] = {}
         own_streams, shared = options.default_stream == "per-thread", machine.spec.text("usm.shared")
