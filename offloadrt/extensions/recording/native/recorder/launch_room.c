@@ -12,7 +12,7 @@ static struct {
   size_t bytes, used;
 } room;
 
-enum { CLEARED = 64 << 10 /* up to so many bytes it is cheaper to clear memory than to get it anew */ };
+enum { CLEARED = 256 << 10 /* up to so many bytes it is cheaper to clear memory than to get it anew */ };
 #define FAR_AWAY ((void *)0x600000000000) /* from heap, libraries and stacks, where nothing else lies there already */
 
 void take_room(size_t bytes) {

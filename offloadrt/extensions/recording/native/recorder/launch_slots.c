@@ -82,27 +82,29 @@ enum { MOST_RANGES = 192, MORE_RANGES = 8192, RANGES_A_SLOT = 3, RANGE_KINDS = 4
 static const int range_kinds[RANGE_KINDS] = {LOADS, STORES, ATOMIC_RANGE, COPIED_RANGE};
 static int64_t more_ranges = MORE_RANGES;
 
-static bool is_of(unsigned bits, int kind) {
-  bool loaded = bits & 1, stored = bits & 16;
+/* Which bytes of four were accessed so, a bit for each. */
+static unsigned bytes_of(unsigned touched, int kind) {
+  unsigned loaded = touched & 15, stored = touched >> 4 & 15;
   if (kind == COPIED_RANGE)
-    return loaded && !(bits & 4096);
-  return kind == LOADS ? loaded : kind == STORES ? stored : (loaded || stored) && !(bits & 256);
+    return loaded & ~(touched >> 12);
+  return kind == LOADS ? loaded : kind == STORES ? stored : (loaded | stored) & ~(touched >> 8);
 }
 
-static bool is_touched(const array_t *array, uint64_t byte, int kind) {
-  return is_of(array->touched[byte / 4] >> byte % 4, kind);
+/* Returns the first byte from `byte` on that was accessed so, or not if `is_so` is false; the array's size if there is none. */
+static uint64_t first_byte(const array_t *array, int kind, uint64_t byte, bool is_so) {
+  for (; byte < array->size; byte = byte / 4 * 4 + 4) {
+    unsigned bytes = bytes_of(array->touched[byte / 4], kind), left = (is_so ? bytes : ~bytes & 15) >> byte % 4;
+    if (left && byte + (unsigned)__builtin_ctz(left) < array->size)
+      return byte + (unsigned)__builtin_ctz(left);
+  }
+  return array->size;
 }
 
 /* Moves to the next stretch behind `end`; false: there is none. */
 static bool next_range(const array_t *array, int kind, uint64_t *begin, uint64_t *end) {
-  uint64_t byte = *end;
-  while (byte < array->size && !is_touched(array, byte, kind))
-    byte += array->touched[byte / 4] ? 1 : 4 - byte % 4;
-  *begin = byte;
-  while (byte < array->size && is_touched(array, byte, kind))
-    byte++;
-  *end = byte;
-  return *begin < byte;
+  *begin = first_byte(array, kind, *end, true);
+  *end = first_byte(array, kind, *begin, false);
+  return *begin < *end;
 }
 
 static uint32_t count_ranges(const array_t *array, int kind) {
