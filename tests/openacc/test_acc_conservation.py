@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import pytest
 from acc_kernels import increment
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -93,6 +94,15 @@ class Program:
             for inner in step.inner:
                 await self._do(t, inner, arrays)
             await t.exit_data(acc.copyout(a), wait=QUEUES)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5])
+def test_two_threads_that_wait_for_a_queue_both_get_its_results(acc_rig: MakeRig, seed: int) -> None:
+    """Where streams are for one thread at a time, the second one waits until the first has given back its signals."""
+    rig = acc_rig(strategy=Random(seed), machine_name="mi300a")
+    program = Program(rig, [[Step("async", 0, queue)] for queue in (0, 1)])
+    rig.run(program.body, 2)
+    assert all((array.data == count).all() for array, count in program.wanted.items())
 
 
 @examples(60, HealthCheck.function_scoped_fixture)

@@ -88,6 +88,9 @@ class AsyncQueue:
         """
         if self.stream is None:
             return
+        # LLVM's stream of an AMD device holds its mutex while a thread waits, so that no other thread enters it.
+        if locked := not device.plugin.shared_streams:
+            await take(self.lock, device.machine.host_time)
         left, self._left = self._left, []
         try:
             await device.plugin.synchronize(DirectiveQueue(cause, self.stream, lasts=True))
@@ -98,6 +101,8 @@ class AsyncQueue:
                 del left[0]
         finally:
             self._left[:0] = left
+            if locked:
+                self.lock.release()
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
         """Wait for everything in the queue and give its stream back to the pool.
