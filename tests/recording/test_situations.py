@@ -39,6 +39,7 @@ def report_of(program: Path, case: str, threads: int) -> CheckReport:
 @pytest.mark.parametrize(("source", "level", "threads"), [
     ("situations.c", "-O0", 1), ("situations.c", "-O2", 4), ("situations.f90", "-O0", 4), ("situations.f90", "-O2", 1),
     ("situations.cpp", "-O1", 2), ("library.c", "-O0", 2), ("library.c", "-O2", 2),
+    ("shared.c", "-O0", 1), ("shared.c", "-O2", 4),
 ])  # fmt: skip
 def test_each_situation_is_judged_by_what_openmp_says(tmp_path: Path, source: str, level: str, threads: int) -> None:
     program = built(source, tmp_path, level, *FLAGS[Path(source).suffix])

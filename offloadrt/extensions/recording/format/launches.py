@@ -44,6 +44,8 @@ ALGORITHMS_HEADER: Final = "offload_algorithms.hpp"
 """The header in which parallel algorithms access their elements; lines in it are not the user's, so they are not
 reported.
 """
+_OF_TEAM: Final = 0xFFFFFFFF
+"""Stands in a slot for the number of an array where a race is about a variable of a team."""
 F = TypeVar("F", KernelRace, KernelStray)
 Run = tuple[int, int, int, int, int]
 """(1: loads or 2: stores, first page of 4 KiB counted from the array's first page, number of pages, the teams that
@@ -213,8 +215,12 @@ class LaunchTables:
         races, strays = [], []
         for row in rows:
             if kind_of(row) == Slot.RACE:
-                array, begin = self._array_at(heads[b_of(row)][1])  # offsets are addresses until all is known
                 parties = self._party(row[2:5], within), self._party(row[5:8], within)
+                if b_of(row) == _OF_TEAM:
+                    name = self._strings.get(row[1], "") or "a variable of the team"
+                    races.append(KernelRace(NONE, 0, parties, name))
+                    continue
+                array, begin = self._array_at(heads[b_of(row)][1])  # offsets are addresses until all is known
                 races.append(KernelRace(array, row[1] + begin, parties))
             elif (kind := StrayKind(a_of(row))) in (StrayKind.LOST, StrayKind.UNSET):
                 name, party = self._strings.get(row[1], ""), self._party(row[2:5], within)

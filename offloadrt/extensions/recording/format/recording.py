@@ -233,11 +233,15 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class KernelRace(msgspec.Struct, frozen=True):
-    """Two accesses of one launch to the same bytes, which nothing orders; `array` and `offset` (bytes) say where."""
+    """Two accesses of one launch to the same bytes, which nothing orders; `array` and `offset` (bytes) say where.
+
+    name: of a variable that the threads of a team share (`array` is NONE then); empty for others.
+    """
 
     array: int
     offset: int
     parties: tuple[Party, Party]
+    name: str = ""
 
 
 class KernelStray(msgspec.Struct, frozen=True):

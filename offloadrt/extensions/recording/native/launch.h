@@ -21,10 +21,11 @@ typedef struct {
   uint32_t released; /* when an atomic operation let the others know of what was before it */
 } cell_t;
 
-/* A line of the program; the device image keeps its file's name. */
+/* A line of the program, and the variable of the team that is accessed there by its address, if it is known; the device image keeps their names. */
 typedef struct {
   const char *file;
   uint32_t line;
+  const char *variable;
 } place_t;
 
 typedef struct {
@@ -34,7 +35,7 @@ typedef struct {
 
 /* Two accesses to bytes of an array that nothing orders, one of them a store. */
 typedef struct {
-  uint32_t array;
+  uint32_t array; /* UINT32_MAX: a variable of a team */
   uint64_t offset, bytes;
   party_t party[2];
 } race_t;

@@ -208,7 +208,7 @@ class ObservedReplay:
 
         for race in findings.races:
             first, second = (_access(party) for party in race.parties)
-            name = name_of(race.array) or "device memory"
+            name = race.name or name_of(race.array) or "device memory"
             self._tell(KernelRaced(kernel, device, name, (first, second)))
         for stray in findings.strays:
             if stray.kind == StrayKind.LOST:

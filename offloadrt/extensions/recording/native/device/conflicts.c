@@ -26,12 +26,49 @@ static __thread uint32_t strand_count, strand_room, clock;
 static __thread lock_t *locks; /* a hash table of places that are no array's */
 static __thread size_t lock_count, lock_room;
 
+/* ---- variables of a team: what lies on its stack above the region that its threads run. Tiles of the stack are as arrays, but stacks
+ * are used again, by other teams. ---- */
+enum { TILE = 4096, SINGLE_TEAM = 512 << 10 /* how far above its region variables of a kernel without teams lie at most */ };
+static __thread array_t *tiles; /* a hash table by the address */
+static __thread size_t tile_count, tile_room;
+
+static void forget_variables(void) {
+  for (size_t i = 0; i < tile_room; i++)
+    free(tiles[i].cells);
+  free(tiles);
+  tiles = NULL;
+  tile_count = tile_room = 0;
+}
+
+static array_t *tile_at(uint64_t address) {
+  if (tile_count * 2 >= tile_room) {
+    array_t *old = tiles;
+    size_t old_room = tile_room;
+    tile_room = old_room ? old_room * 2 : 16;
+    tiles = calloc(tile_room, sizeof *tiles);
+    tile_count = 0;
+    for (size_t i = 0; i < old_room; i++)
+      if (old[i].cells)
+        *tile_at(old[i].device) = old[i];
+    free(old);
+  }
+  size_t at = (address / TILE * 0x9e3779b97f4a7c15u >> 32) & (tile_room - 1);
+  while (tiles[at].device && tiles[at].device != address)
+    at = (at + 1) & (tile_room - 1);
+  tile_count += !tiles[at].device;
+  tiles[at].device = address;
+  return &tiles[at];
+}
+
+static bool is_of_team(const array_t *array) { return array >= tiles && array < tiles + tile_room; }
+
 DEVICE void conflicts_begin(void) {
   grid_t *grid = this_grid();
   strand_count = 1; /* 0 is none */
   clock = 0;
   if (locks)
     memset(locks, 0, lock_room * sizeof *locks);
+  forget_variables();
   lock_count = 0;
   grid->current->strand = 0;
   grid->single.seen = 0;
@@ -97,9 +134,9 @@ DEVICE void synchronize_team(void *where, bool acquires, bool releases) {
     meet(&lock_at(where, this_team()->number + 1)->released, acquires, releases);
 }
 
-static bool is_ordered(const mark_t *mark, uint32_t strand, uint32_t seen) {
+static bool is_ordered(const array_t *array, const mark_t *mark, uint32_t strand, uint32_t seen) {
   const strand_t *before = &strands[mark->strand], *now = &strands[strand];
-  if (mark->when < seen)
+  if (mark->when < seen || (is_of_team(array) && before->team != now->team))
     return true;
   return before->team == now->team && (before->thread == now->thread || before->phase != now->phase);
 }
@@ -109,10 +146,21 @@ static party_t party_of(const mark_t *mark, uint32_t way) {
   return (party_t){place_of(mark->site), mark->site, way | (mark->synchronizes ? SYNC : 0), strand->team, strand->thread};
 }
 
+/* Whether it is told already that what is written there is a copy that nobody uses. */
+static bool is_lost(uint32_t site) {
+  const launch_t *launch = this_grid()->launch;
+  for (uint32_t i = 0; i < launch->stray_count; i++)
+    if (launch->strays[i].kind == STRAY_LOST && launch->strays[i].party.place.line == place_of(site).line)
+      return true;
+  return false;
+}
+
 static void report(array_t *array, uint64_t offset, uint64_t bytes, const mark_t *before, uint32_t way, const mark_t *now,
                    uint32_t now_way) {
   launch_t *launch = this_grid()->launch;
-  uint32_t index = (uint32_t)(array - launch->arrays);
+  uint32_t index = is_of_team(array) ? UINT32_MAX : (uint32_t)(array - launch->arrays);
+  if (index == UINT32_MAX && (is_lost(before->site) || is_lost(now->site)))
+    return;
   for (uint32_t i = 0; i < launch->race_count; i++) {
     const race_t *race = &launch->races[i];
     uint32_t first = race->party[0].site, second = race->party[1].site;
@@ -125,7 +173,7 @@ static void report(array_t *array, uint64_t offset, uint64_t bytes, const mark_t
 
 static void compare(array_t *array, uint64_t cell, const mark_t *mark, uint32_t way, const mark_t *now, uint32_t now_way) {
   if (!mark->strand || !(mark->bytes & now->bytes) || (mark->synchronizes && now->synchronizes) ||
-      mark->strand == now->strand || is_ordered(mark, now->strand, this_team()->seen))
+      mark->strand == now->strand || is_ordered(array, mark, now->strand, this_team()->seen))
     return;
   report(array, cell * 4, 4, mark, way, now, now_way);
 }
@@ -136,9 +184,9 @@ static void keep(mark_t *mark, const mark_t *now) {
   mark->bytes |= bytes;
 }
 
-static void keep_load(cell_t *cell, const mark_t *now) {
+static void keep_load(const array_t *array, cell_t *cell, const mark_t *now) {
   mark_t *first = &cell->read[0];
-  bool replaces = !first->strand || first->strand == now->strand || is_ordered(first, now->strand, this_team()->seen);
+  bool replaces = !first->strand || first->strand == now->strand || is_ordered(array, first, now->strand, this_team()->seen);
   keep(replaces ? first : &cell->read[1], now);
 }
 
@@ -160,7 +208,7 @@ DEVICE void find_conflicts(array_t *array, uint64_t offset, uint64_t bytes, uint
     mark_t now = {strand, clock, site, (uint8_t)((1 << high) - (1 << low)), (way & SYNC) != 0};
     compare(array, number, &cell->write, STORES, &now, way);
     if (!(way & STORES)) {
-      keep_load(cell, &now);
+      keep_load(array, cell, &now);
       continue;
     }
     compare(array, number, &cell->read[0], LOADS, &now, way);
@@ -169,6 +217,22 @@ DEVICE void find_conflicts(array_t *array, uint64_t offset, uint64_t bytes, uint
   }
   if (way & SYNC)
     meet(&of_all->released, false, way & STORES);
+}
+
+/* Returns whether the address is one of a variable that the threads of the region share. */
+static bool find_in_team(uint64_t address, uint64_t bytes, uint32_t way, uint32_t site) {
+  const team_t *team = this_team();
+  uint64_t top = team->top ? team->top : team->frame + SINGLE_TEAM;
+  if (!this_grid()->current->level || !team->frame || address < team->frame || address >= top)
+    return false;
+  for (uint64_t at = address, end = address + bytes, next; at < end; at = next) {
+    array_t *tile = tile_at(at / TILE * TILE);
+    if (!tile->cells)
+      tile->cells = calloc(TILE / 4, sizeof *tile->cells);
+    next = (at / TILE + 1) * TILE < end ? (at / TILE + 1) * TILE : end;
+    find_conflicts(tile, at - tile->device, next - at, way, site);
+  }
+  return true;
 }
 
 /* ---- memory that is no array's ---- */
@@ -200,6 +264,8 @@ DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t add
     kind = STRAY_BEFORE, array = after;
   else if (is_host(address))
     kind = STRAY_HOST;
+  else if (find_in_team(address, bytes, way, site))
+    return;
   if (way & SYNC && !kind)
     synchronize((void *)address, way & LOADS, way & STORES);
   if (kind)
@@ -219,14 +285,14 @@ static void add_variable(uint32_t kind, const char *name, party_t party) {
 DEVICE void __offload_lost(const char *name, const char *file, uint32_t line);
 DEVICE void __offload_lost(const char *name, const char *file, uint32_t line) {
   if (this_grid()->launch && this_grid()->launch->traced)
-    add_variable(STRAY_LOST, name, (party_t){{file, line}, 0, STORES, 0, 0});
+    add_variable(STRAY_LOST, name, (party_t){{file, line, NULL}, 0, STORES, 0, 0});
 }
 
 /* The thread reads a variable of its own that nobody has written: see unset.cpp of the plugin. */
 DEVICE void __offload_unset(const char *name, const char *file, uint32_t line);
 DEVICE void __offload_unset(const char *name, const char *file, uint32_t line) {
   if (this_grid()->launch && this_grid()->launch->traced)
-    add_variable(STRAY_UNSET, name, (party_t){{file, line}, 0, LOADS, this_team()->number, thread_of(this_grid()->current)});
+    add_variable(STRAY_UNSET, name, (party_t){{file, line, NULL}, 0, LOADS, this_team()->number, thread_of(this_grid()->current)});
 }
 
 DEVICE void find_freed(const array_t *array, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site) {

@@ -211,6 +211,7 @@ DEVICE void play_teams(void) {
     team->threads = team->size = team->started = 1;
     team->number = grid->next_team++;
     team->seen = grid->single.seen;
+    team->top = (uint64_t)__builtin_frame_address(0);
     self->team = team;
     self->thread = self->level = 0;
     grid->live_teams++;

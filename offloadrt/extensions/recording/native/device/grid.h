@@ -48,6 +48,7 @@ typedef struct team {
   int64_t range[2];    /* the iterations that `distribute` gave to the team: first and last */
   uint32_t seen;       /* what was done before this release is known to its threads: conflicts.c */
   void *copied;        /* the variables of a `single copyprivate`, in the thread that has run it */
+  uint64_t top, frame; /* where on the stack the team began, and its region: what lies between is shared by the region's threads */
   loop_t loops[LOOPS];
 } team_t;
 

@@ -115,7 +115,12 @@ DEVICE void __kmpc_fork_call(void *location, int32_t count, outlined_t body, ...
   (void)location;
   COLLECT(arguments, count, body);
   team_t *team = this_team();
+  bool is_outer = !this_grid()->current->level;
+  if (is_outer)
+    team->frame = (uint64_t)__builtin_frame_address(0);
   run_region(team, body, arguments, count, threads_of_region(this_grid(), team));
+  if (is_outer)
+    team->frame = 0;
 }
 
 DEVICE void __kmpc_fork_call_if(void *location, int32_t count, outlined_t body, int32_t condition, void *argument) {

@@ -3,6 +3,8 @@
 // The totals are exact: counter of a block times the block's row. A fixed table holds the rows; the device runtime multiplies.
 #include "plugin.h"
 #include "../slots.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
@@ -229,20 +231,43 @@ const DILocation *nearestLine(const Instruction &access) {
   return access.getDebugLoc();
 }
 
+// What the source calls the variable that an access is to by an address which the function was given: one that the threads of a team share.
+std::string sharedName(const Instruction &instruction) {
+  const Value *pointer = getLoadStorePointerOperand(&instruction);
+  if (auto *range = dyn_cast<MemIntrinsic>(&instruction))
+    pointer = range->getRawDest();
+  if (auto *update = dyn_cast<AtomicRMWInst>(&instruction))
+    pointer = update->getPointerOperand();
+  auto *given = pointer ? const_cast<Value *>(getUnderlyingObject(pointer)) : nullptr;
+  if (!given)
+    return "";
+  SmallVector<DbgVariableRecord *, 4> records;
+  if (auto *load = dyn_cast<LoadInst>(given)) // without optimization the address is kept on the stack
+    for (DbgVariableRecord *record : findDVRDeclares(load->getPointerOperand()))
+      records.push_back(record);
+  else if (isa<Argument>(given))
+    findDbgValues(given, records);
+  return records.empty() ? "" : records[0]->getVariable()->getName().str();
+}
+
 // The line of each site: that of the access, then those of copies and fills, then those of calls of flang's runtime.
 Constant *Device::places() {
-  StructType *type = StructType::get(pointer, i32);
-  StringMap<Constant *> files;
+  StructType *type = StructType::get(pointer, i32, pointer);
+  StringMap<Constant *> texts;
   std::vector<Constant *> all;
+  auto text = [&](StringRef letters) {
+    Constant *&data = texts[letters];
+    if (!data) {
+      Constant *string = ConstantDataArray::getString(context, letters);
+      data = new GlobalVariable(module, string->getType(), true, GlobalValue::PrivateLinkage, string, "__offload_file");
+    }
+    return data;
+  };
   auto add = [&](const Instruction &instruction) {
     const DILocation *location = nearestLine(instruction);
-    StringRef file = location ? location->getFilename() : "";
-    Constant *&name = files[file];
-    if (!name) {
-      Constant *text = ConstantDataArray::getString(context, file);
-      name = new GlobalVariable(module, text->getType(), true, GlobalValue::PrivateLinkage, text, "__offload_file");
-    }
-    all.push_back(ConstantStruct::get(type, {name, ConstantInt::get(i32, location ? location->getLine() : 0)}));
+    std::string name = sharedName(instruction);
+    all.push_back(ConstantStruct::get(type, {text(location ? location->getFilename() : ""), ConstantInt::get(i32, location ? location->getLine() : 0),
+                                             name.empty() ? ConstantPointerNull::get(pointer) : text(name)}));
   };
   for (const Access &access : accesses)
     add(*access.instruction);

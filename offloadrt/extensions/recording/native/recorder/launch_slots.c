@@ -141,8 +141,10 @@ static void put_findings(const launch_t *launch) {
   for (uint32_t i = 0; i < launch->race_count; i++) {
     const race_t *race = &launch->races[i];
     uint64_t files[2] = {string_at(race->party[0].place.file), string_at(race->party[1].place.file)};
+    const char *name = race->party[0].place.variable;
+    uint64_t variable = string_at(name ? name : race->party[1].place.variable);
     slot_t *slot = next_slot();
-    slot->word[0] = race->offset;
+    slot->word[0] = race->array == UINT32_MAX ? variable : race->offset;
     for (int j = 0; j < 2; j++) {
       slot->word[1 + 3 * j] = files[j];
       slot->word[2 + 3 * j] = how(&race->party[j]);
