@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <latch>
 #include <memory>
@@ -425,6 +426,62 @@ NI void c_omp_and_thread_sem_ok(void) { /* ok */
   t.join(); sink=sum(a.data(),N);
 }
 
+struct Method { virtual void init(double*p,int n)=0; virtual double norm(const double*p,int n)=0; virtual ~Method()=default; };
+struct Jacobi : Method { void init(double*p,int n) override { for(int i=0;i<n;i++) p[i]=3; } double norm(const double*p,int n) override { double s=0; for(int i=0;i<n;i++) s+=p[i]*p[i]; return s; } };
+struct Other : Method { void init(double*p,int n) override { for(int i=0;i<n;i++) p[i]=4; } double norm(const double*p,int n) override { return p[0]; } };
+NI std::unique_ptr<Method> pick(){ if(sink<0) return std::make_unique<Other>(); return std::make_unique<Jacobi>(); }
+NI void c_virtual_init_ok(void) { /* ok */
+  auto s=pick(); std::vector<double> v(N); double*p=v.data(); s->init(p,N);
+#pragma omp target map(tofrom:p[0:N])
+  for(int i=0;i<N;i++) p[i]+=1;
+  sink=s->norm(p,N);
+}
+NI void c_virtual_init_stale(void) { /* stale data */
+  auto s=pick(); std::vector<double> v(N); double*p=v.data();
+#pragma omp target data map(tofrom:p[0:N])
+  { s->init(p,N);
+#pragma omp target
+    for(int i=0;i<N;i++) p[i]+=1; }
+  sink=s->norm(p,N);
+}
+NI void c_virtual_norm_stale(void) { /* stale data */
+  auto s=pick(); std::vector<double> v(N); double*p=v.data(); s->init(p,N);
+#pragma omp target data map(tofrom:p[0:N])
+  {
+#pragma omp target
+    for(int i=0;i<N;i++) p[i]+=1;
+    sink=s->norm(p,N); }
+}
+NI void c_virtual_norm_race(void) { /* race */
+  auto s=pick(); std::vector<double> v(N); double*p=v.data(); s->init(p,N);
+#pragma omp parallel num_threads(2)
+#pragma omp single
+  {
+#pragma omp target nowait map(tofrom:p[0:N])
+    for(int i=0;i<N;i++) p[i]+=1;
+    sink=s->norm(p,N);
+#pragma omp taskwait
+  }
+}
+NI void fill(double*p,int n){ for(int i=0;i<n;i++) p[i]=2; }
+NI void fill_half(double*p,int n){ for(int i=0;i<n/2;i++) p[i]=2; }
+NI void (*how())(double*,int){ return sink<0?fill:fill_half; }
+NI void c_pointer_half_unset(void) { /* uninitialised data */
+  double*p=(double*)malloc(N*8); how()(p,N);
+#pragma omp target map(tofrom:p[0:N])
+  for(int i=0;i<N;i++) p[i]+=1;
+  sink=p[4]; free(p);
+}
+NI void c_function_stale(void) { /* stale data */
+  std::function<double(const double*)> f=[](const double*p){ return p[3]+p[4]; };
+  std::vector<double> v(N,1.0); double*p=v.data();
+#pragma omp target data map(tofrom:p[0:N])
+  {
+#pragma omp target
+    for(int i=0;i<N;i++) p[i]+=1;
+    sink=f(p); }
+}
+
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -476,6 +533,12 @@ static const struct {
     CASE(barrier_ok),
     CASE(atomic_wait_ok),
     CASE(omp_and_thread_sem_ok),
+    CASE(virtual_init_ok),
+    CASE(virtual_init_stale),
+    CASE(virtual_norm_stale),
+    CASE(virtual_norm_race),
+    CASE(pointer_half_unset),
+    CASE(function_stale),
 };
 
 int main(int count, char **arguments) {

@@ -157,12 +157,16 @@ SmallVector<Value *, 4> shownBy(const CallBase &call) {
   return shown;
 }
 
-// Whether the function that is called turns out not to be instrumented itself when the program is linked; nullptr: it is not known which one is called.
+// Whether the function that is called turns out not to be instrumented itself: when the program is linked, or, where its address is called, when it runs.
 Value *isUnwatched(CallBase &call) {
   Module &module = *call.getModule();
   const Function *callee = call.getCalledFunction();
-  if (!callee)
-    return nullptr;
+  if (!callee) {
+    IRBuilder<> builder(&call);
+    auto *type = FunctionType::get(builder.getInt1Ty(), {builder.getInt64Ty()}, false);
+    return builder.CreateNot(builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Watches)),
+                                                {builder.CreatePtrToInt(call.getCalledOperand(), builder.getInt64Ty())}));
+  }
   GlobalVariable *mark = module.getNamedGlobal(markOf(*callee));
   if (!mark)
     mark = new GlobalVariable(module, Type::getInt8Ty(module.getContext()), true, GlobalValue::ExternalWeakLinkage, nullptr, markOf(*callee));
@@ -184,9 +188,7 @@ void reportUnwatched(CallBase &call) {
   if (shown.empty() && given.empty())
     return;
   Module &module = *call.getModule();
-  Instruction *here = &call;
-  if (Value *isOthers = isUnwatched(call))
-    here = SplitBlockAndInsertIfThen(isOthers, call.getIterator(), false);
+  Instruction *here = SplitBlockAndInsertIfThen(isUnwatched(call), call.getIterator(), false);
   IRBuilder<> builder(here);
   auto *one = FunctionType::get(builder.getVoidTy(), {builder.getInt64Ty()}, false);
   for (Value *argument : given)
@@ -203,6 +205,15 @@ void reportUnwatched(CallBase &call) {
 }
 
 } // namespace
+
+std::pair<Constant *, uint64_t> calledByAddress(Module &module) {
+  std::vector<Constant *> all;
+  for (Function &function : module)
+    if (mayClone(function) && (function.hasAddressTaken() || !function.isDiscardableIfUnused())) // or found by dlsym
+      all.push_back(&function);
+  auto *type = ArrayType::get(PointerType::get(module.getContext(), 0), all.size());
+  return {new GlobalVariable(module, type, true, GlobalValue::InternalLinkage, ConstantArray::get(type, all), "__offload_functions"), all.size()};
+}
 
 void markFunctions(Module &module) {
   Type *byte = Type::getInt8Ty(module.getContext());

@@ -193,12 +193,16 @@ void addConstructor(Module &module) {
   builder.CreateStore(found("offload_recorder_stops"), module.getNamedGlobal(Stops));
   builder.CreateStore(found("offload_recorder_flag"), module.getNamedGlobal(Flag));
   builder.CreateStore(found("offload_recorder_described"), module.getNamedGlobal(Described));
+  builder.CreateStore(found("offload_recorder_watches"), module.getNamedGlobal(Watches));
   if (GlobalVariable *unset = module.getNamedGlobal("__offload_unset"))
     builder.CreateStore(found("offload_recorder_unset"), unset);
   if (GlobalVariable *mapped = module.getNamedGlobal("__offload_new"))
     builder.CreateStore(found("offload_recorder_new"), mapped);
   builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer}, false), recorder, {module.getNamedGlobal(Table)});
   tellVariables(module, builder, found("offload_recorder_variable"), found("offload_recorder_constant"));
+  auto [functions, count] = calledByAddress(module);
+  builder.CreateCall(FunctionType::get(builder.getVoidTy(), {pointer, builder.getInt64Ty()}, false), found("offload_recorder_functions"),
+                     {functions, builder.getInt64(count)});
   builder.CreateBr(end);
   builder.SetInsertPoint(end);
   builder.CreateRetVoid();
@@ -254,7 +258,7 @@ bool instrumentHost(Module &module) {
   }
   if (versions.empty())
     return true;
-  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Makes, Stops, Flag, Described})
+  for (const char *name : {Table, Touch, Range, Given, Shown, Frees, Calls, Leaves, Makes, Stops, Flag, Described, Watches})
     slot(module, name);
   for (auto [instruction, why] : stops)
     reportStop(*instruction, why);

@@ -50,9 +50,11 @@ std::string placeOf(const llvm::CallBase &, llvm::StringRef said = ";unknown;unk
 std::string nameOf(const llvm::GlobalVariable &); // as the source calls it, in C behind its function; a common block as /name/
 
 // given.cpp
-constexpr const char *Range = "__offload_range", *Given = "__offload_given", *Shown = "__offload_shown", *Described = "__offload_described";
+constexpr const char *Range = "__offload_range", *Given = "__offload_given", *Shown = "__offload_shown", *Described = "__offload_described",
+                    *Watches = "__offload_watches";
 bool frees(const llvm::Function &);
 void markFunctions(llvm::Module &);
+std::pair<llvm::Constant *, uint64_t> calledByAddress(llvm::Module &); // functions that are instrumented: a list of addresses, and how many
 bool readsOrWritesDescribed(const llvm::CallBase &); // a routine of flang's runtime, of which it is known what it does with arrays
 // Calls `report` for each array that a routine of flang's runtime reads or writes: before which instruction, its descriptor, and LOADS or STORES.
 void eachDescribed(llvm::CallBase &, llvm::function_ref<void(llvm::Instruction *, llvm::Value *, unsigned)> report);
