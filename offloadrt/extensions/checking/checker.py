@@ -350,7 +350,7 @@ class Checker:
     def _directive_left(self, event: ev.DirectiveLeft) -> None:
         directive = self._directives[event.cause]
         directive.has_left = True
-        if self._cut and directive.name == "target" and not directive.kernel:
+        if self._cut and directive.name == "target":
             self._unrun.update([entry.name for entry in directive.entries])
         self._recorded.judge_strays(directive.strand)
         if not directive.held:

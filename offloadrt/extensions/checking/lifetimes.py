@@ -561,6 +561,11 @@ class RecordedFaults:
             self._beside.setdefault(mapping[0], []).append((event.kernel, strand.chain, strand.epoch, mapping[1], told))
         elif (freed := self._ended_beside(event.host_address, strand)) is not None:
             self._raced_with_end(event.kernel, freed.name, freed.story, told)
+        elif event.of_host:
+            name = event.of_host
+            told = _story(event.kernel, f"{name} in the host's memory", event.access, now)
+            advice = f"Nothing maps {name} to the device while the kernel runs: map it around the kernel."
+            self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
         else:
             advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
             if not event.name:

@@ -70,6 +70,8 @@ class KernelStrayed:
     """
     host_address: int = 0
     """The accessed address if it is the host's own memory; 0: it is not."""
+    of_host: str = ""
+    """The array of the host that lies at this address; empty if it is not known."""
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
 from offloadrt.extensions.checking.mistakes import Mistakes
 from offloadrt.extensions.checking.recorded import KernelCopied
 from offloadrt.runtime.events import HOST
-from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 
 NEVER: Final = -1
 """The version of bytes that nothing has written."""
@@ -219,6 +219,11 @@ class Versions:
                 )
             elif mapped:
                 advice = f"The device's copy is newer: `target update from({access.name})` before the read."
+            elif newer.block is not None and newer.block.by_routine:
+                advice = (
+                    f"No map copies what is associated with device memory: `target update from({access.name})` before "
+                    "the association ends."
+                )
             else:
                 advice = f"The mapping ended without a copy back: map {access.name} `from` or `tofrom`."
             stories = (access.story,) if newer is None else (newer.story, access.story)
@@ -243,10 +248,11 @@ class Versions:
                 unset.append(cell)
         shift = 0 if entry is None else entry.host_begin - entry.device_begin
         if _surely_unset(access, unset, copied, shift):
-            name = access.name
+            is_associated = entry is not None and entry.total == INFINITE  # which no map copies
+            name = entry.name if entry is not None and is_associated else access.name
+            mapped = "" if is_associated else f"map {name} `to` or `tofrom`, "
             advice = (
-                f"Nothing has written it there: map {name} `to` or `tofrom`, `target update to({name})`, or let a "
-                "kernel write it first."
+                f"Nothing has written it there: {mapped}`target update to({name})`, or let a kernel write it first."
             )
             if unset[0].version == NEW:
                 advice = f"The host had not written it when it was copied there: write {name} before."

@@ -225,6 +225,10 @@ class LaunchTables:
             elif (kind := StrayKind(a_of(row))) in (StrayKind.LOST, StrayKind.UNSET):
                 name, party = self._strings.get(row[1], ""), self._party(row[2:5], within)
                 strays.append(KernelStray(kind, NONE, 0, party, name))
+            elif kind == StrayKind.HOST:
+                block = self._arrays.at(row[1])
+                name = "" if block is None else block.name
+                strays.append(KernelStray(kind, NONE, row[1], self._party(row[2:5], within), name))
             else:
                 array, begin = self._array_at(row[6])
                 offset = row[1] - row[7] + begin if array != NONE else row[1]

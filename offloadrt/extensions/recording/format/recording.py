@@ -253,7 +253,7 @@ class KernelStray(msgspec.Struct, frozen=True):
     """Bytes from the beginning of the array; if there is no array, the address."""
     party: Party
     name: str = ""
-    """The name of a private variable of the kernel."""
+    """The name of a private variable of the kernel, or of the host's array that is accessed."""
 
 
 class Findings(msgspec.Struct, frozen=True):

@@ -230,7 +230,7 @@ class ObservedReplay:
                     continue  # in this run it is freed later, so this is an ordinary use
                 was = device, address, 0
             host = stray.offset if stray.kind == StrayKind.HOST and not name else 0
-            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host))
+            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host, stray.name))
 
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
         """Report the bytes that the running thread's next launch reads only because it copies whole objects.
