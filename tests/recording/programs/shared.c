@@ -178,8 +178,9 @@ NI void c_region_single_nowait(void) { /* race */
   }
   sink=a[3]; free(a);
 }
+#pragma omp begin declare target
 NI double part(double*p,int n){ double s=0; for(int i=0;i<n;i++) s+=p[i]; return s; }
-#pragma omp declare target enter(part)
+#pragma omp end declare target
 NI void c_private_addresses_ok(void) { /* ok */
   double *a=mk(N,1);
 #pragma omp target teams distribute parallel for map(tofrom:a[0:N])
@@ -232,16 +233,6 @@ NI void c_sections_same(void) { /* race */
     }
     a[0]=x; }
   sink=a[3]; free(a);
-}
-NI void c_scan_ok(void) { /* ok */
-  double *a=mk(N,1),*p=mk(N,0);
-#pragma omp target map(to:a[0:N]) map(from:p[0:N])
-  { double s=0;
-#pragma omp parallel for reduction(inscan,+:s) num_threads(8)
-    for(int i=0;i<N;i++){ s+=a[i];
-#pragma omp scan inclusive(s)
-      p[i]=s; } }
-  sink=p[N-1]; free(a); free(p);
 }
 NI void c_arrays_reduced_ok(void) { /* ok */
   int *k=malloc(4*N); for(int i=0;i<N;i++)k[i]=i%8; int out[8]={0};
@@ -309,7 +300,6 @@ static const struct {
     CASE(tasks_in_team_ok),
     CASE(sections_ok),
     CASE(sections_same),
-    CASE(scan_ok),
     CASE(arrays_reduced_ok),
     CASE(histogram_race),
     CASE(copyprivate_ok),

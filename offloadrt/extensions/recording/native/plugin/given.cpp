@@ -163,6 +163,8 @@ Value *isUnwatched(CallBase &call) {
   const Function *callee = call.getCalledFunction();
   if (!callee) {
     IRBuilder<> builder(&call);
+    if (call.isInlineAsm())
+      return builder.getTrue();
     auto *type = FunctionType::get(builder.getInt1Ty(), {builder.getInt64Ty()}, false);
     return builder.CreateNot(builder.CreateCall(type, builder.CreateLoad(builder.getPtrTy(), module.getNamedGlobal(Watches)),
                                                 {builder.CreatePtrToInt(call.getCalledOperand(), builder.getInt64Ty())}));

@@ -31,6 +31,9 @@ const StringMap<StringRef> &table() {
       {"write", "r1=2"}, {"pwrite", "r1=2"}, {"pwrite64", "r1=2"}, {"send", "r1=2"},
       {"printf", "f0"}, {"fprintf", "f1"}, {"dprintf", "f1"}, {"sprintf", "f1 w0=s"}, {"snprintf", "f2 w0=s1"},
       {"scanf", "g0"}, {"fscanf", "g1"}, {"sscanf", "r0=s g1"},
+      // the same with _FORTIFY_SOURCE, where sizes stand between the arguments
+      {"__fread_chk", "w0=R*2"}, {"__fgets_chk", "w0=s2"}, {"__printf_chk", "f1"}, {"__fprintf_chk", "f2"}, {"__dprintf_chk", "f2"},
+      {"__sprintf_chk", "f3 w0=s"}, {"__snprintf_chk", "f4 w0=s1"},
       // numbers
       {"sincos", "w1=#8 w2=#8"}, {"sincosf", "w1=#4 w2=#4"}, {"modf", "w1=#8"}, {"modff", "w1=#4"}, {"frexp", "w1=#4"}, {"frexpf", "w1=#4"},
       {"rand_r", "r0=#4 w0=#4"},
@@ -57,9 +60,12 @@ public:
   explicit Library(CallBase &call) : call(call) {
     const Function *callee = call.getCalledFunction();
     StringRef name = callee && callee->isDeclaration() ? callee->getName() : "";
+    name.consume_front("\1"); // a name that a header gives to the assembler
     for (StringRef version : {"__isoc99_", "__isoc23_"})
       name.consume_front(version);
     auto known = table().find(name);
+    if (known == table().end() && name.consume_back("_chk") && name.consume_front("__")) // it has the size of what it writes into behind its arguments
+      known = table().find(name);
     if (known == table().end())
       return;
     known->second.split(uses, ' ', -1, false);
