@@ -12,17 +12,13 @@ import msgspec
 import numpy as np
 
 from offloadrt.extensions.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
+from offloadrt.extensions.recording.format.findings import Findings, KernelRace, KernelStray, Party, StrayKind
 from offloadrt.extensions.recording.format.recording import (
     GONE,
     NONE,
     Column,
     Dictionaries,
-    Findings,
-    KernelRace,
-    KernelStray,
-    Party,
     Step,
-    StrayKind,
     list_columns,
     row_columns,
 )

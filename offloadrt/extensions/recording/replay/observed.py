@@ -37,17 +37,15 @@ from offloadrt.extensions.checking.recorded import (
     VariableUnset,
 )
 from offloadrt.extensions.recording.format.blocks import STRETCH
+from offloadrt.extensions.recording.format.findings import Findings, Party, StrayKind
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ArrayEnd,
     EndKind,
-    Findings,
     OmptOperation,
-    Party,
     Recording,
     Site,
     Step,
-    StrayKind,
     TaskKind,
     TaskTree,
 )

@@ -1,0 +1,68 @@
+"""The mistakes that the recorder finds in a traced launch: races of its threads, and accesses to memory of others."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class StrayKind(enum.IntEnum):
+    """How an access of a kernel misses the memory that the kernel may use."""
+
+    AFTER = 1
+    """The address is behind the end of a mapped block."""
+    BEFORE = 2
+    HOST = 3
+    """The address is unmapped host memory."""
+    CRASH = 4
+    """There is no memory at the address; the program crashed there."""
+    STACK = 5
+    """The thread's stack overflowed; the program crashed there."""
+    FREED = 6
+    """The address is in a block of device memory that was freed, by a routine or by the end of its mapping."""
+    LOST = 7
+    """It is a private copy of the kernel (firstprivate), and nobody uses what the kernel computes there."""
+    UNSET = 8
+    """It is a variable of the thread's own, which the thread reads before it has written it."""
+
+
+class Party(msgspec.Struct, frozen=True):
+    """One of the accesses in a mistake of a kernel: its line, whether it writes, and the thread and the team."""
+
+    where: str
+    writes: bool
+    atomic: bool
+    team: int
+    thread: int
+
+
+class KernelRace(msgspec.Struct, frozen=True):
+    """Two accesses of one launch to the same bytes, which nothing orders; `array` and `offset` (bytes) say where.
+
+    name: of a variable that the threads of a team share (`array` is NONE then); empty for others.
+    """
+
+    array: int
+    offset: int
+    parties: tuple[Party, Party]
+    name: str = ""
+
+
+class KernelStray(msgspec.Struct, frozen=True):
+    """An access of a launch to memory that it may not use. `array` is the array that it misses, or NONE."""
+
+    kind: StrayKind
+    array: int
+    offset: int
+    """Bytes from the beginning of the array; if there is no array, the address."""
+    party: Party
+    name: str = ""
+    """The name of a private variable of the kernel, or of the host's array that is accessed."""
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """The races and stray accesses that were found in one traced launch."""
+
+    races: tuple[KernelRace, ...] = ()
+    strays: tuple[KernelStray, ...] = ()
