@@ -80,3 +80,24 @@ def test_a_small_copy_of_pageable_memory_travels_with_its_command_in_cuda(machin
 
     run, took = run_of(body, machine, phantom=True)
     assert (took > 8 * N / run.spec.value("remote.access_bw") / 2) == waits
+
+
+def test_memory_of_malloc_can_be_prefetched_where_the_gpu_uses_the_page_table_of_the_host():
+    async def body(t):
+        source = t.array("source", N, fill=1.0)
+        await t.mem_prefetch(source)
+        await t.device_synchronize()
+
+    assert run_of(body, "gh200", phantom=True)[0].device().bytes_moved()["h2d"] == 8 * N
+
+
+@pytest.mark.parametrize(("machine", "kind"), [("h100", "malloc"), ("h100", "pinned"), ("gh200", "pinned")])
+def test_other_memory_is_neither_prefetched_nor_advised(machine, kind):
+    async def body(t):
+        source = t.array("source", N) if kind == "malloc" else await t.host_alloc("source", N)
+        with pytest.raises(DriverError, match="cuMemPrefetchAsync failed with CUDA_ERROR_INVALID_VALUE"):
+            await t.mem_prefetch(source)
+        await t.mem_advise(source, "read_mostly")
+
+    with pytest.raises(DriverError, match="array 'source' is no managed memory"):
+        run_of(body, machine, phantom=True)

@@ -238,7 +238,7 @@ def test_a_section_of_managed_memory_is_prefetched_and_advised_alone():
         await t.mem_advise(omp.section(a, 4 * MIB, 4 * MIB), "prefer_host")
         await t.mem_prefetch(omp.section(a, 2 * MIB, 2 * MIB))
         await t.device_synchronize()
-        with pytest.raises(ValueError, match=r"cudaMemPrefetchAsync: .* is in pieces"):
+        with pytest.raises(ValueError, match=r"cuMemPrefetchAsync: .* is in pieces"):
             await t.mem_prefetch(omp.section(a, 0, MIB, 2))
         await t.launch(double, a, grid=108, block=256)
         await t.device_synchronize()

@@ -31,6 +31,7 @@ from offloadrt.machine import DeviceArray, Stream
 from offloadrt.models.cuda.calling_thread import CallingThread, CopyEnd, DefaultStream, PrimaryContext, device_of
 from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.directive import check_arguments
+from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.events import ArrayMade
 from offloadrt.runtime.host_array import (
     HostArray,
@@ -158,22 +159,31 @@ class HostThread(CallingThread):
     async def mem_advise(self, array: HostArray | Section, advice: Advice) -> None:
         """Advise the driver on where and how managed memory, all of an array or a part, will be used (cudaMemAdvise).
 
-        Raises ValueError for an unknown advice and for a strided section.
+        Raises DriverError for other memory, ValueError for an unknown advice and for a strided section.
         """
-        begin, nbytes = _range(array, "cudaMemAdvise")
-        await (await self._context()).driver.managed.advise(begin, nbytes, advice)
+        context = await self._context()
+        await context.driver.managed.advise(*self._migrating(context, array, "cuMemAdvise"), advice)
 
     async def mem_prefetch(
         self, array: HostArray | Section, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
     ) -> None:
         """Migrate managed memory, all of an array or a part, in stream order (cudaMemPrefetchAsync).
 
-        Raises ValueError for a strided section.
+        Raises DriverError for other memory, and ValueError for a strided section.
         """
-        begin, nbytes = _range(array, "cudaMemPrefetchAsync")
         context = await self._context()
+        begin, nbytes = self._migrating(context, array, "cuMemPrefetchAsync")
         chosen = await self._stream(context, stream, "cuMemPrefetchAsync")
         await context.driver.managed.prefetch(begin, nbytes, chosen, to_host)
+
+    def _migrating(self, context: PrimaryContext, place: HostArray | Section, call: str) -> tuple[int, int]:
+        """Return address and bytes of memory that can migrate: managed memory, or any where the device uses ATS."""
+        array, driver = array_of(place), context.driver
+        if not array.managed:
+            if not translates(driver.machine.spec) or driver.pinning.covers(array.address, array.nbytes):
+                raise driver.refusal(driver.call(call), INVALID, f"array {array.name!r} is no managed memory")
+            self._state.mapped.use(driver, array)
+        return _range(place, call)
 
     # pinned memory of the host
 
