@@ -25,6 +25,7 @@ PROGRAMS = {
     "members": ("cxx", "members.cpp", "1"),
     "axpy": ("fc", "axpy.f90", "1"),
     "algorithms/triads": ("cxx", "triads.cpp", "1"),
+    "checked/wrong_algorithms": ("cxx", "wrong_algorithms.cpp", "1"),
 }
 """Language, source, and the numbers of threads that it is recorded with."""
 RANKS = {
@@ -40,14 +41,13 @@ RANKS = {
 def store(name: str, folder: Path) -> None:
     language, source, threads = PROGRAMS[name]
     offloadrt = sys.executable, "-m", "offloadrt"
-    program, model = folder / Path(name).name, "-stdpar" if name.startswith("algorithms/") else "-fopenmp"
+    program, model = folder / Path(name).name, "-stdpar" if "algorithms" in name else "-fopenmp"
     subprocess.run(
         [*offloadrt, language, "-g", "-O2", model, source, "-o", str(program)], cwd=HERE / "programs", check=True
     )
     out = STORED / f"{name}.rec"
-    subprocess.run(
-        [*offloadrt, "record", "--threads", threads, "-o", str(out), f"./{program.name}"], cwd=folder, check=True
-    )
+    wishes = ["--threads", threads, *(["--check"] if name.startswith("checked/") else []), "-o", str(out)]
+    subprocess.run([*offloadrt, "record", *wishes, f"./{program.name}"], cwd=folder, check=True)
 
 
 def store_ranks(name: str, folder: Path) -> None:

@@ -184,6 +184,32 @@ def test_what_the_host_touches_is_put_down_to_the_array_that_it_lies_in(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("variable", ["static double table[4]", "static const double table[4]", "double table[4]"])
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_a_variable_of_the_host_in_an_algorithm_is_refused_with_its_line(
+    variable: str, place: str, tmp_path: Path
+) -> None:
+    """Devices have none, or one that nobody initializes; one that is constexpr, or captured, is as good as a number."""
+    if place == "inside" and not variable.startswith("static double"):
+        pytest.skip("a variable of the function itself is captured, and one that is const is known")
+    find_compiler("cxx")
+    outside, inside = (f"{variable} = {{1, 2, 3, 4}};", "")[:: 1 if place == "outside" else -1]
+    body = "std::for_each(std::execution::par_unseq, a.begin(), a.end(), [](double &x) { x = table[long(x) % 4]; });"
+    source = tmp_path / "named.cpp"
+    source.write_text(
+        f"#include <algorithm>\n#include <execution>\n#include <vector>\n{outside}\n"
+        f"int main() {{ {inside}\nstd::vector<double> a(99, 1.);\n{body}\n return a[5] != 2; }}\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "offloadrt", "cxx", "-stdpar", "-g", "-std=c++17", str(source), "-o", "named"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode != 0
+    assert re.search(
+        r"named.cpp:7:\d+: error: a parallel algorithm uses the variable (main::)?table by its name", done.stderr
+    )
+
+
+@pytest.mark.slow
 def test_a_cmake_project_is_built_by_the_environment_alone(tmp_path: Path) -> None:
     """A library and a program; where the function of an algorithm throws, C++ ends the program, with no catch."""
     if shutil.which("cmake") is None:

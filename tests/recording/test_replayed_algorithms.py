@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_programs import PROGRAMS
 from test_recorded_mistakes import report_of
 
-from offloadrt.extensions.recording.format import RecordingError
+from offloadrt.extensions.recording.format import RecordingError, RecordingFile
+from offloadrt.extensions.recording.format.recording import Step
 from offloadrt.study.errors import UserError
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
@@ -20,6 +22,7 @@ from offloadrt.study.spec import RunSpec
 
 TRIADS = Path(__file__).parent / "stored" / "algorithms" / "triads.rec"
 """Recorded of `programs/triads.cpp`: 16 algorithms on 65,536 elements."""
+WRONG = TRIADS.parent.parent / "checked" / "wrong_algorithms.rec"
 MIB = 1 << 20
 
 
@@ -101,6 +104,35 @@ def test_both_gears_give_the_same_events(machine: str) -> None:
 
 def test_a_check_finds_nothing_in_a_right_program() -> None:
     assert report_of(TRIADS).mistakes == ()
+
+
+def test_a_check_finds_what_algorithms_do_to_memory_that_they_come_to_by_pointers() -> None:
+    report = report_of(WRONG)
+    lines = (PROGRAMS / "wrong_algorithms.cpp").read_text(encoding="utf-8").splitlines()
+    at = {f"wrong_algorithms.cpp:{number}": line.rpartition("// ")[2] for number, line in enumerate(lines, 1)}
+    told = {(mistake.kind, *sorted(at[story.where] for story in mistake.stories)) for mistake in report.mistakes}
+    assert told == {
+        ("outside of what is mapped", "beyond"),
+        ("uninitialised data", "unwritten"),
+        ("race", "one", "other"),
+    }
+    (captured,) = [where for where, word in at.items() if word == "stack"]
+    assert f"capture by reference ({captured})" in report.not_known[-1]
+
+
+def test_a_variable_whose_scope_ends_is_no_block_of_the_heap(tmp_path: Path) -> None:
+    opened = RecordingFile.read(WRONG)
+    recording, file = opened.load(opened.runs[0]), tmp_path / "ended.rec"
+    subjects, steps = recording.columns["record.subject"].copy(), recording.columns["record.step"]
+    names = [array.name for array in recording.dictionaries.arrays]
+    subjects[np.flatnonzero(steps == Step.FREE)[0]] = names.index("sum")  # the kernel's result, on the stack
+    with zipfile.ZipFile(WRONG) as archive, zipfile.ZipFile(file, "w") as changed:
+        for name in archive.namelist():
+            written = io.BytesIO()
+            np.save(written, subjects)
+            is_changed = name.endswith("record.subject.npy")
+            changed.writestr(name, written.getvalue() if is_changed else archive.read(name))
+    assert execute(registry.find(str(file)), {}, spec=RunSpec()).measured["algorithms"] == 7
 
 
 def test_an_option_of_an_implementation_that_has_it_not() -> None:

@@ -570,6 +570,8 @@ class RecordedFaults:
             advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
             if not event.name:
                 advice = "Map what the kernel uses."
+            if event.is_shared:
+                advice = f"The kernel reaches beyond the memory of {name}."
             self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
 
     def _raced_with_end(self, kernel: str, name: str, mapped: Story, told: Story) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.mapping.map_item import BlockUse
 
 
 @attrs.frozen
@@ -72,6 +73,8 @@ class KernelStrayed:
     """The accessed address if it is the host's own memory; 0: it is not."""
     of_host: str = ""
     """The array of the host that lies at this address; empty if it is not known."""
+    is_shared: bool = False
+    """Whether it lies beside a block of the host's heap that the kernel uses without a map."""
 
 
 @attrs.frozen
@@ -124,6 +127,13 @@ class FreedMapped:
     """The running host thread or task is about to map memory that the program has freed and not allocated again."""
 
     address: int
+
+
+@attrs.frozen
+class HostUse(BlockUse):
+    """A use of the host's memory by a recorded kernel that comes to it by a pointer. name: the array."""
+
+    name: str = ""
 
 
 @attrs.frozen

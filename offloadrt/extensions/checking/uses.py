@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.extensions.checking.recorded import split_atomic
+from offloadrt.extensions.checking.recorded import HostUse, split_atomic
 from offloadrt.kernels.costs import ArrayCounts
 from offloadrt.kernels.execution import MappedSection
 from offloadrt.kernels.memory_streams import AccessStream
@@ -377,14 +377,16 @@ def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryU
     known: set[Entry] = set()
     for use in region.blocks:
         writes, maybe = use.writes or not use.exact, not use.exact
-        begin, nbytes, name, mapped = use.address, use.nbytes, "device memory", False
-        if use.of_host:
-            if (found := _in_entry(device, begin, nbytes)) is None:
-                continue
+        begin, nbytes, name, mapped, memory = use.address, use.nbytes, "device memory", False, device.number
+        if use.of_host and (found := _in_entry(device, begin, nbytes)) is not None:
             entry, begin, nbytes = found
             name, mapped = entry.name, _holds(region, entry)
             known.add(entry)
-        yield MemoryUse(device.number, begin, nbytes, writes, use.exact, name, mapped, maybe=maybe, atomic=use.atomic)
+        elif isinstance(use, HostUse) and reaches_host(device):  # in the host's memory itself
+            name, memory = use.name, HOST
+        elif use.of_host:
+            continue
+        yield MemoryUse(memory, begin, nbytes, writes, use.exact, name, mapped, maybe=maybe, atomic=use.atomic)
     for pointer in region.follows:
         if isinstance(pointer, DevicePointer) and pointer not in region.arguments and pointer.nbytes:
             found = _in_entry(device, pointer.address, pointer.nbytes)

@@ -126,6 +126,8 @@ MAYBE_STORED: Final = 8
 """A bit in the kind of a host touch: code that is not instrumented got the address, and may have stored there."""
 MAYBE_LOADED: Final = MAYBE_STORED | LOADS
 """The kind of a host touch if code that is not instrumented got the address and may load there, then or later."""
+UNIFIED_SHARED_MEMORY: Final = 0x8
+"""LLVM's flag OMP_REQ_UNIFIED_SHARED_MEMORY of a `requires` directive."""
 NEW_BLOCK: Final = MAYBE_STORED | STORES
 """The kind of a host touch that is none: the program has just been given the block, and nobody has stored there."""
 ATOMICALLY: Final = 16

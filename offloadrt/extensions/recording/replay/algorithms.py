@@ -32,6 +32,7 @@ from offloadrt.extensions.recording.format.recording import (
 from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, STORES
 from offloadrt.extensions.recording.replay.frames import TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
+from offloadrt.extensions.recording.replay.observed import FIRST_POINTER
 from offloadrt.extensions.recording.replay.program import ReplayRefused
 from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.extensions.stdpar import ExecutionPolicy, HostThread, Indirect, Marker, StdPar, UsmArray, section
@@ -378,7 +379,7 @@ class ReplayedAlgorithms:
     def _pointers(self, t: HostThread, items: int) -> list[Any]:
         """Return what the algorithm's pointers point to: arrays, and the thread's stack."""
         columns, found = self.recording.columns, dict[int, UsmArray]()
-        for place in self.recording.range_of("items", items)[_KERNELS + 1 :]:
+        for place in self.recording.range_of("items", items)[FIRST_POINTER:]:
             number = int(columns["item.array"][place])
             array = self._stack_of(t) if number == NONE else self._arrays[number]
             if array is not None and not (_copies(t) and array.memory != "device"):

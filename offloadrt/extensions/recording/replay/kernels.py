@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import attrs
 
-from offloadrt.extensions.checking.recorded import split_atomic
+from offloadrt.extensions.checking.recorded import HostUse, split_atomic
 from offloadrt.extensions.recording.format.launches import PAGE
 from offloadrt.extensions.recording.format.recording import GONE, NONE, Recording, Site
 from offloadrt.extensions.recording.format.slots import ATOMIC_RANGE, COPIED_RANGE, COUNTERS, LOADS, STORES
@@ -433,8 +433,11 @@ def _block_uses(uses: Sequence[_Used]) -> Iterator[BlockUse]:
     for kind in ("read", "write"):
         for used in uses:
             for low, high, atomic in split_atomic(used.touched.get(kind, ()), used.touched.get("atomic", ())):
-                on_host = used.place == "array"
-                yield BlockUse(used.address + low, high + 1 - low, kind == "write", True, atomic, on_host)
+                begin, nbytes, writes = used.address + low, high + 1 - low, kind == "write"
+                if used.array is not None:
+                    yield HostUse(begin, nbytes, writes, True, atomic, True, used.array.name)
+                else:
+                    yield BlockUse(begin, nbytes, writes, True, atomic)
     for used in uses:
         for low, high in () if used.touched or used.place == "array" else used.ranges:
             yield BlockUse(used.address + low, high - low, True, False)

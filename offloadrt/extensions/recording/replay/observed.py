@@ -57,6 +57,7 @@ from offloadrt.extensions.recording.format.slots import (
     MAYBE_STORED,
     NEW_BLOCK,
     STORES,
+    UNIFIED_SHARED_MEMORY,
 )
 from offloadrt.runtime.events import (
     HOST,
@@ -76,6 +77,8 @@ from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_types import LITERAL
 from offloadrt.sim import Simulation
 
+FIRST_POINTER: Final = 4
+"""The index of the first pointer among the items of an algorithm, behind its four numbers."""
 _STRAYS: Final = {
     StrayKind.AFTER: "behind the end of what is mapped",
     StrayKind.BEFORE: "before the beginning of what is mapped",
@@ -105,6 +108,7 @@ class ObservedReplay:
         self.tells_bytes = bool((recording.columns["touch.kind"] & EXACT).any())
         """Whether it was recorded which single bytes the host touches."""
         self._recording = recording
+        self._shares_heap = bool(recording.meta.requires & UNIFIED_SHARED_MEMORY)
         self._given: dict[str, None] = {}
         self._partly: dict[str, None] = {}
         self._shared: Counter[int] = Counter()
@@ -158,10 +162,27 @@ class ObservedReplay:
                 "all that orders threads: they use atomics and locks more often than is recorded (262,144 times a "
                 "thread, 4,096 of them), so that a race that is told between them may be none"
             )
+        if captured := self._captured_stack():
+            yield (
+                f"what algorithms do with variables of the stack that they capture by reference ({_listed(captured)}): "
+                "such a program crashes on devices that cannot use the host's memory, or runs there on the host"
+            )
         if self._given:
             yield f"code that `offloadrt cc` did not compile was given {_listed(self._given)}, and may have used them"
         if self._partly:
             yield f"the host's accesses to {_listed(self._partly)} are too scattered to tell each byte apart"
+
+    def _captured_stack(self) -> list[str]:
+        """List where algorithms are given addresses of a thread's stack, of which a recording has no array."""
+        columns, sites = self._recording.columns, self._recording.dictionaries.sites
+        is_call = columns["record.step"] == Step.DIRECTIVE
+        subjects, details = (columns[f"record.{name}"][is_call].tolist() for name in ("subject", "detail"))
+        found = dict[str, None]()
+        for site, items in dict.fromkeys(zip(subjects, details, strict=True)):
+            words = self._recording.range_of("items", items)[FIRST_POINTER:] if sites[site].is_algorithm else ()
+            if any(int(columns["item.array"][place]) == NONE for place in words):
+                found[sites[site].where] = None
+        return [*found]
 
     def comes_to(self, where: str) -> None:
         """Report that the running thread reaches a directive at the source line `where`."""
@@ -228,7 +249,10 @@ class ObservedReplay:
                     continue  # in this run it is freed later, so this is an ordinary use
                 was = device, address, 0
             host = stray.offset if stray.kind == StrayKind.HOST and not name else 0
-            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host, stray.name))
+            beside = self._shares_heap and stray.kind in (StrayKind.AFTER, StrayKind.BEFORE)
+            if beside:
+                how = how.replace("what is mapped", "its memory")
+            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host, stray.name, beside))
 
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
         """Report the bytes that the running thread's next launch reads only because it copies whole objects.

@@ -22,7 +22,7 @@ from offloadrt.extensions.recording.format.recording import (
     RecordingError,
     Site,
 )
-from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, NEW_BLOCK, UNNAMED, Box
+from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, NEW_BLOCK, UNIFIED_SHARED_MEMORY, UNNAMED, Box
 from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.extensions.recording.replay.frames import PlacedArrays, TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
@@ -48,8 +48,6 @@ if TYPE_CHECKING:  # most programs do not use MPI
     from offloadrt.extensions.recording.replay.messages import MessageBuffers
     from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
 
-_UNIFIED_SHARED_MEMORY: Final = 0x8
-"""LLVM's flag OMP_REQ_UNIFIED_SHARED_MEMORY of a `requires` directive."""
 _SHOWN: Final = 3
 _NOWHERE: Final = 1 << 62
 """Added to addresses of freed device memory, so that a later block at the same place is not taken for it."""
@@ -61,7 +59,7 @@ class ReplayRefused(RecordingError):
 
 def requires_unified_shared_memory(meta: Meta) -> bool:
     """Tell whether the program has the directive `requires unified_shared_memory`."""
-    return bool(meta.requires & _UNIFIED_SHARED_MEMORY)
+    return bool(meta.requires & UNIFIED_SHARED_MEMORY)
 
 
 def unified_configuration(spec: MachineSpec) -> str:

@@ -254,13 +254,22 @@ static void add_stray(uint32_t kind, const array_t *array, uint64_t address, uin
         {place_of(site), site, way, this_team()->number, thread_of(this_grid()->current)}};
 }
 
+/* How many bytes at an array are nobody's. Of a block of the host's own heap it is the word that the heap has between any two. */
+static bool is_of_heap(const array_t *array) { return array->host && array->host == array->device; }
+static uint64_t room_behind(const array_t *array) {
+  return array->padded ? padding_of(array->size) : is_of_heap(array) ? sizeof(size_t) : 0;
+}
+static uint64_t room_before(const array_t *array) {
+  return array->padded ? 2 * sizeof(size_t) : is_of_heap(array) ? sizeof(size_t) : 0;
+}
+
 DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t address, uint64_t bytes, uint32_t way,
                        uint32_t site) {
   uint32_t kind = 0;
   const array_t *array = NULL;
-  if (before && before->padded && address - (before->device + before->size) < padding_of(before->size))
+  if (before && address - (before->device + before->size) < room_behind(before))
     kind = STRAY_AFTER, array = before;
-  else if (after && after->padded && after->device - address <= 2 * sizeof(size_t)) /* the heap's own words */
+  else if (after && after->device - address <= room_before(after))
     kind = STRAY_BEFORE, array = after;
   else if (is_host(address))
     kind = STRAY_HOST;

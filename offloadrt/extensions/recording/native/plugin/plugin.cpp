@@ -35,7 +35,7 @@ struct Look : PassInfoMixin<Look> {
   PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
     bool isDevice = module.getModuleFlag("openmp-device");
     if (isDevice)
-      offload::tellLost(module);
+      offload::tellLost(module), offload::refuseVariables(module);
     else
       offload::completePlaces(module), offload::inlineCallers(module);
     offload::tellUnset(module, isDevice);

@@ -84,6 +84,9 @@ void markLeagues(llvm::Module &);
 // lost.cpp
 void tellLost(llvm::Module &); // what kernels compute in copies of their own, and nobody uses
 
+// variables.cpp
+void refuseVariables(llvm::Module &); // those of the host that a parallel algorithm uses by name
+
 // received.cpp
 bool isReference(const llvm::StoreInst &); // whether it only puts an address into a place on the stack, which nobody else writes
 llvm::Argument *received(llvm::CallBase &, llvm::Value *address);
