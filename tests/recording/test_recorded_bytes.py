@@ -93,6 +93,17 @@ def test_every_byte_of_a_program_is_judged(
     assert not report.not_known or case == 5  # which lets the library of C fill an array
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_what_llvm_keeps_of_one_array_hides_no_mistake_about_another(tmp_path: Path, level: str) -> None:
+    program = built("kept.c", tmp_path, level)
+    record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))
+    convert(tmp_path / "raw", tmp_path / "kept.rec")
+    report = report_of(tmp_path / "kept.rec")
+    assert {(one.kind, one.subject) for one in report.mistakes} == {(STALE, "other"), ("uninitialised data", "other")}
+    assert [fault.subject for fault in report.runtime_faults] == ["parts, by the runtime"]
+
+
 def test_a_block_that_is_freed_beside_a_kernel_that_uses_it(checked: Callable[[int], CheckReport]) -> None:
     """Whether the kernel has ended by then is chance, when it is recorded as when it is replayed.
 

@@ -523,14 +523,23 @@ class Checker:
             self._recorded.leave_out_strays(directive.strand)
 
     def _distrust(self, directive: Directive) -> None:
-        """Judge nothing by what a directive maps if it found a mapping that LLVM has kept by itself.
+        """Judge nothing by the arrays of which a directive found a mapping that LLVM has kept by itself.
 
-        A kernel gets one address of an array, so that it looks for the new parts of the array beside the old ones.
+        A kernel gets one address of an array, so that it looks for the new parts of the array beside the old ones, and
+        by the pointers in them.
         """
-        if directive.old is not None:
-            for entry, device in directive.entries.items():
+        if directive.old is None:
+            return
+        others = list(directive.entries)
+        reached = [entry for entry in others if self._mappings.old(entry) is not None]
+        while reached:
+            names = {entry.name for entry in reached}
+            begins = {pointer.pointee.host_begin for entry in reached for pointer in entry.shadow_pointers.values()}
+            for entry in reached:
                 self._mappings.set_old(entry)
-                self._forget_bytes(device, entry)
+                self._forget_bytes(directive.entries[entry], entry)
+            others = [entry for entry in others if entry not in reached]
+            reached = [entry for entry in others if entry.name in names or entry.host_begin in begins]
 
     def _forget_bytes(self, device: int, entry: Entry) -> None:
         begin, end = entry.device_begin, entry.device_begin + entry.size
