@@ -61,7 +61,7 @@ def test_a_host_address_that_a_kernel_gets_because_the_old_mapping_was_found_is_
         assert b.address == a.address and t.program.tell is not None
         await t.target_enter_data(omp.map(to=b))
         access = KernelAccess(0, 0, True, False, "b.c:7")
-        t.program.tell(KernelStrayed("scale", "", access, "the host's memory", host_address=b.address))
+        t.program.tell(KernelStrayed("scale", 0, "", access, "the host's memory", host_address=b.address))
         await t.target(double, b, N, maps=omp.map(to=b))
 
     assert found(body) == [("freed while mapped", "a"), ("missing unmap", "a")]
@@ -73,7 +73,7 @@ def test_a_line_of_a_kernel_that_reaches_unknown_memory_at_many_addresses_is_one
         for block in range(3):
             assert t.program.tell is not None
             access = KernelAccess(0, 0, True, False, "a.c:7")
-            t.program.tell(KernelStrayed("scale", "", access, f"memory that is not mapped, at {block:#x}"))
+            t.program.tell(KernelStrayed("scale", 0, "", access, f"memory that is not mapped, at {block:#x}"))
             await t.target(double, a, N, maps=omp.map(tofrom=a))
 
     (mistake,) = run_checked(body)[0]

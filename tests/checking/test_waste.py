@@ -339,7 +339,7 @@ def test_a_map_that_nobody_uses_may_be_what_a_kernel_fails_to_reach(name: str, d
         async with t.target_data(omp.map(to=a)):
             assert t.program.tell is not None
             access = KernelAccess(0, 0, True, False, "")
-            t.program.tell(KernelStrayed("scale", name, access, "memory that is not mapped"))
+            t.program.tell(KernelStrayed("scale", 0, name, access, "memory that is not mapped"))
 
     _, (waste,) = checked(body)
     assert waste.kind == "unread transfer" or waste.kind == "unused allocation"

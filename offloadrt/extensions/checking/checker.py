@@ -156,7 +156,9 @@ class Checker:
             rec.BlockNew: lambda event: self._versions.host_new(event.begin, event.begin + event.nbytes),
             rec.KernelCopied: lambda event: self._copied.setdefault(self._strands.current(), []).append(event),
             rec.KernelRaced: recorded.raced,
-            rec.KernelStrayed: lambda event: recorded.strayed(event, self._mappings.at(event.host_address)),
+            rec.KernelStrayed: lambda event: recorded.strayed(
+                event, self._mappings.at(event.device, event.host_address)
+            ),
             rec.MapStrayed: recorded.map_strayed,
             rec.ConstantKnown: recorded.constant_known,
             rec.ProgramCut: self._program_cut,

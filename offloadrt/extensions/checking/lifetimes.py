@@ -137,6 +137,7 @@ _UNMAPPING: Final = ("target exit data", "target exit data nowait", "target data
 class _LiveEntry:
     entry: Entry
     entered: Story
+    device: int
     region: int
     """The number of the target region that made the mapping and ends it by itself; 0: no region did."""
     may_stay: bool = False
@@ -203,16 +204,18 @@ class Mappings:
     """Mappings that a `delete` ended under other users, each with its name, the stories and the advice of a report."""
 
     def entered(self, entry: Entry, story: Story, directive: Directive, is_region: bool, may_stay: bool) -> None:
-        made = self._live[entry] = _LiveEntry(entry, story, directive.number if is_region else 0, may_stay)
+        made = self._live[entry] = _LiveEntry(
+            entry, story, directive.device, directive.number if is_region else 0, may_stay
+        )
         made.references.append((directive.strand.chain, directive.strand.epoch))
         made.begun_by.add(directive.number)
         if is_region:
             self._by_region.setdefault(directive.number, []).append(made)
 
-    def at(self, host_address: int) -> tuple[Entry, Story] | None:
-        """Return the mapping that covers an address of the host, and a report line on who mapped it; else None."""
+    def at(self, device: int, host_address: int) -> tuple[Entry, Story] | None:
+        """Return a device's mapping that covers a host address, and a report line on who mapped it; else None."""
         for entry, mapping in self._live.items():
-            if entry.host_begin <= host_address < entry.host_end:
+            if mapping.device == device and entry.host_begin <= host_address < entry.host_end:
                 return entry, mapping.entered
         return None
 
@@ -564,7 +567,7 @@ class RecordedFaults:
         elif event.of_host:
             name = event.of_host
             told = _story(event.kernel, f"{name} in the host's memory", event.access, now)
-            advice = f"Nothing maps {name} to the device while the kernel runs: map it around the kernel."
+            advice = f"Nothing maps {name} to device {event.device} while the kernel runs: map it around the kernel."
             self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
         else:
             advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."

@@ -61,6 +61,7 @@ class KernelStrayed:
     """
 
     kernel: str
+    device: int
     name: str
     access: KernelAccess
     how: str

@@ -2606,6 +2606,25 @@ NI void c_k_doacross_2d_ok(void) { /* ok */
   if(m[3][3]!=20) abort();
 }
 
+NI void c_default_device_changed(void) { /* outside of what is mapped */
+  double *a=mk(N,1); omp_set_default_device(0);
+#pragma omp target enter data map(to:a[0:N])
+  omp_set_default_device(1);
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+  omp_set_default_device(0);
+#pragma omp target exit data map(from:a[0:N])
+  sink=a[3]; free(a);
+}
+NI void c_deleted_too_early(void) { /* outside of what is mapped+delete under other users */
+  double *a=mk(N,1);
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(delete:a[0:N])
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]+=1;
+  sink=1; free(a);
+}
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -2841,6 +2860,8 @@ static const struct {
     CASE(k_doacross_ok),
     CASE(k_doacross_race),
     CASE(k_doacross_2d_ok),
+    CASE(default_device_changed),
+    CASE(deleted_too_early),
 };
 
 int main(int count, char **arguments) {

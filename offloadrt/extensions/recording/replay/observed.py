@@ -252,7 +252,7 @@ class ObservedReplay:
             beside = self._shares_heap and stray.kind in (StrayKind.AFTER, StrayKind.BEFORE)
             if beside:
                 how = how.replace("what is mapped", "its memory")
-            self._tell(KernelStrayed(kernel, name, _access(stray.party), how, was, host, stray.name, beside))
+            self._tell(KernelStrayed(kernel, device, name, _access(stray.party), how, was, host, stray.name, beside))
 
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
         """Report the bytes that the running thread's next launch reads only because it copies whole objects.
