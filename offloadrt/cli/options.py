@@ -75,7 +75,7 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Take the fields with several values (`h100,mi300a`) out of a spec; return the rest, and the values by field."""
+    """Split a spec into its axes (fields with several values, as `h100,mi300a`) and the rest; return the rest first."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes
@@ -113,7 +113,8 @@ def check_files(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path 
     """Check the files that a command will write. Raises UserError if one of them cannot or must not be written.
 
     outputs: the files to write, by the option that names them. inputs: the files that the command reads. An output must
-    be no input, no other output, no source file, no folder, and no existing file of another kind.
+    not be an input, another output, an existing source file or a folder. An existing file is overwritten only if its
+    content begins as files of the option's format do.
     """
     read = list(inputs)
     named: dict[Path, tuple[str, Path]] = {}

@@ -52,11 +52,11 @@ class ManagedCalls(Protocol):
         """Begin to use managed memory: spawn the unified-memory driver's actors. The caller must be a running actor."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
-        """Allocate managed memory, and return its address. name: the object's name in reports."""
+        """Allocate managed memory of `nbytes` bytes, and return its address. name: the object's name in reports."""
 
     async def free(self, address: int) -> None: ...
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Give advice on the use of managed memory."""
+        """Give advice (cuMemAdvise), such as `prefer_host`, on the use of a range of managed memory."""
 
 
 class PinningCalls(Protocol):

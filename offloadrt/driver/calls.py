@@ -72,10 +72,10 @@ OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 def driver_lock(
     machine: Machine, name: str, uncontended: str, policy: str = "", handover: float | None = None
 ) -> HostLock:
-    """Make a lock of a driver. uncontended: the name of the entry by which it excludes nobody.
+    """Make a lock of a driver. uncontended: the profile entry (true or false) by which the lock excludes nobody.
 
-    Unless ``policy`` and ``handover`` (seconds) are given, the entry ``driver.handoff`` says who gets the lock next,
-    and ``driver.handover`` what a thread that had to wait needs to wake up.
+    Without ``policy`` and ``handover`` (seconds), the entry ``driver.handoff`` says who gets the lock next, and
+    ``driver.handover`` how long a thread that had to wait needs to wake up.
     """
     spec = machine.spec
     return HostLock(

@@ -102,7 +102,7 @@ class QueueEviction:
         self._stopping: Signal | None = None
 
     async def begin(self, cause: int) -> None:
-        """Stop the queues before pages leave the device; return when they have stopped. cause: directive's number."""
+        """Stop the queues before pages leave the device; return when they have stopped. cause: a directive's number."""
         while self._delay and not self._stopped:
             if self._stopping is None:
                 await self._stop(cause)

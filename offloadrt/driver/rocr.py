@@ -97,7 +97,7 @@ class RocrContext:
 
 
 class RocrLoading:
-    """What the driver library does before a program's first kernel on one device."""
+    """Charges the time of the driver library's work before a program's first kernel on one device."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -422,7 +422,7 @@ class RocrQueues:
         self._fits: Memo[int, Launch] = Memo()  # by id
 
     def take(self, stream: Stream) -> None:
-        """Choose an HSA queue for a stream to submit to; if the queue is new, the stream's first packet creates it."""
+        """Give a stream the HSA queue to which it submits from now on; the first packet in a new queue creates it."""
         self._device.hsa_queues.take(stream)
 
     async def dispatch(

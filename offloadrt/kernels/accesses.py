@@ -28,7 +28,7 @@ Hint = float | str | None
 
 @attrs.frozen(eq=False)
 class Loop:
-    """A loop over a range. Its start and stop are None if they depend on array contents or are no polynomials."""
+    """A ``for`` loop over a range; a bound is None if array contents decide it or if it is no polynomial."""
 
     symbol: str
     """The name of the loop's variable in polynomials; no other loop has the same name."""
@@ -124,7 +124,7 @@ def negated(holds: Probability) -> Probability:
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if`, which a statement stands in; directly after a loop in a path: another bound of that loop."""
+    """One side of an `if` in which a statement stands; with ``of_loop``, one more bound of the loop before it."""
 
     probability: Probability
     line: int
@@ -187,7 +187,7 @@ def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[
 
 @attrs.frozen(eq=False)
 class ArrayAccess:
-    """One load or store in the source."""
+    """One load or store of an array's element in a kernel's source."""
 
     array: str
     kind: Literal["read", "write"]
@@ -226,7 +226,7 @@ class ArrayAccess:
 
 @attrs.frozen(eq=False)
 class Work:
-    """Counts the operations of one expression in a kernel, and says under which loops and branches it stands.
+    """The operations of one expression in a kernel, and the path (loops and branches) in which the expression stands.
 
     further: operations of the expression's machine code besides, such as the steps of a division.
     """

@@ -24,7 +24,7 @@ SIGNED = "+"
 
 @attrs.frozen(cache_hash=True)
 class Polynomial:
-    """A sum of terms, each a product of symbols with a whole coefficient that is not zero."""
+    """A polynomial in symbols (loop variables, scalars, lengths) with whole numbers other than zero as coefficients."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -92,7 +92,7 @@ class Polynomial:
         return Polynomial._added(factors) if len(factors) > 1 else Polynomial(tuple(factors))
 
     def without(self, variables: set[str]) -> Polynomial:
-        """Return the terms that contain none of the variables."""
+        """Return the polynomial's terms that contain none of these variables."""
         return Polynomial(tuple([term for term in self.terms if variables.isdisjoint(term[0])]))
 
     def substitute(self, variable: str, value: Polynomial) -> Polynomial:
@@ -156,7 +156,7 @@ class Cut:
 
     @classmethod
     def of(cls, index: Polynomial, low: int, high: int) -> Cut:
-        """Make the cut ``low <= index <= high``."""
+        """Make the condition (cut) ``low <= index <= high``; the index's constant term moves into the two bounds."""
         constant = index.value(dict.fromkeys(index.symbols, 0))
         return cls(index - Polynomial.number(constant), low - constant, high - constant)
 
@@ -241,7 +241,7 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or function with its operands; it counts as a symbol where its result is no polynomial."""
+    """An operator or function with its operands; where its result is no polynomial, it becomes a symbol itself."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]

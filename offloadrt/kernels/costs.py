@@ -50,7 +50,7 @@ from offloadrt.kernels.walk import complex_names, element_size, walk
 
 @attrs.frozen
 class ArrayCounts:
-    """Counts what one launch of a kernel does with one array."""
+    """Counts what one launch of a kernel does with one array: loads, stores, and the elements that it touches."""
 
     name: str
     position: int
@@ -90,7 +90,7 @@ class ArrayCounts:
 
     @property
     def exact(self) -> bool:
-        """Tell whether `touched` is an exact count; otherwise it is an upper bound of the expected number."""
+        """Tell whether `touched` is exact; otherwise it is an upper bound of the expected number of elements."""
         return self._touched()[1]
 
     @property
@@ -161,7 +161,7 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """Says how accessed elements lie in memory, by array name, where indices come from data or are not affine."""
+    """Says how the elements that a launch accesses lie in memory, where indices come from data or are not affine."""
 
     moved: Mapping[str, tuple[float, float]]
     """For each array, bytes moved per byte of its elements: to the SMs, warp by warp; and from memory."""
@@ -172,7 +172,7 @@ class Places:
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
     """Count the operations, accesses and bytes of one launch. walked: what was found in the loop nest's source.
 
-    uses: how the nest uses each array. counting: counts iterations for the launch's sizes.
+    uses: how the nest uses each array. counting: tells how often each part of the source runs for the launch's sizes.
     """
     flops = further = 0.0
     for work in walked.work:
@@ -275,7 +275,7 @@ def plain_number(argument: Any) -> Any:
 
 @attrs.frozen(eq=False)
 class Signature:
-    """The parameters of a loop nest."""
+    """Names a loop nest's parameters, and says which are arrays, complex, or decide loop bounds and indices."""
 
     kernel: str
     """The kernel's name, for messages."""
@@ -362,7 +362,7 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """The result of reading a kernel's source."""
+    """The result of reading a kernel's source: its loops, array accesses, operations and loads."""
 
     file: str
     line: int
@@ -458,7 +458,7 @@ class KernelAnalysis:
 
     @property
     def guessed(self) -> tuple[str, ...]:
-        """Describe, one text each, the branches and loops whose frequency a launch only guesses (without `expect`)."""
+        """Describe, one text each, the branches and loops without `expect` whose frequency can only be guessed."""
         branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(
@@ -467,7 +467,7 @@ class KernelAnalysis:
 
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
-        """Return the lines of branches that test an index range: a compiler guesses them, a launch counts them."""
+        """Return the source lines of branches on an index range: a compiler guesses them, but a launch counts them."""
         ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 
@@ -489,7 +489,7 @@ class KernelAnalysis:
         return round(self.counting(arguments).runs(self.distributed))
 
     def counting(self, arguments: Sequence[Any]) -> Counting:
-        """Make what counts how often code runs in a launch with these arguments. KernelError for unusable ones."""
+        """Return an object that tells how often code runs in a launch. KernelError for unusable arguments."""
         return self.signature.counting(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:

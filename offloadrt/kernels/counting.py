@@ -119,8 +119,8 @@ def breaks(
 
     Returns (degree of the polynomials, numbers of the outer loop's iterations at which they change); None when there
     are too many bounds. values: those of the outer `loop`'s variable. inner, cuts: the loops and conditions to count.
-    known: values of symbols. At each point, as many bounds meet as there are variables; products of variables are
-    ignored.
+    known: values of symbols. A change can be only where as many bounds meet as there are variables; products of
+    variables are ignored.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     columns = {symbol: column for column, symbol in enumerate(variables)}
@@ -231,9 +231,10 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the fraction of the iterations of `loops` in which a condition holds, as a sum over index conditions.
+        """Return the fraction of the iterations of `loops` in which a condition holds.
 
-        line: the condition's source line, for messages about guesses.
+        The fraction (`Share`) is a sum: it maps sets of conditions on indices to weights. line: the condition's source
+        line, for messages about guesses.
         """
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]
@@ -297,7 +298,7 @@ class Counting:
         return True
 
     def bounds_of(self, within: Within) -> tuple[int, int] | None:
-        """Return the smallest and the largest value that a range allows; None where a bound is not known."""
+        """Return the smallest and the largest value that a condition `low <= index <= high` allows, if known."""
         low = -FAR if within.low is None else within.low.known(self.numbers).constant
         high = FAR if within.high is None else within.high.known(self.numbers).constant
         return None if low is None or high is None else (low, high)

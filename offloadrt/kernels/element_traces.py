@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements of one array that the threads (lanes) of a launch access, one entry per access, in order of time."""
+    """The elements of one array that a launch's threads (lanes) access; the arrays have one entry for each access."""
 
     array: str
     stores: bool
@@ -76,7 +76,7 @@ class Visits:
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """The memory accesses of one launch; `visits` and `places` evaluate the kernel's source for some iterations."""
+    """Finds the elements that one launch accesses, by evaluating the kernel's source for some of its iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
@@ -118,7 +118,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether loops inside one thread move through some array farther than one grain (`grain` bytes)."""
+        """Tell whether loops inside one thread move through a wanted array farther than `grain` bytes."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
@@ -142,7 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations access the same grain of each array; one of them is traced."""
+        """Return how many neighbouring iterations access the same `grain` bytes of each array; one stands for all."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -173,7 +173,7 @@ class ElementTrace:
 
     @property
     def with_known_indices(self) -> frozenset[str]:
-        """Return the wanted arrays whose indices are known: from loops alone, or from arrays with unchanged values."""
+        """Return the arrays of `wanted` with known indices: from loops alone, or from arrays that do not change."""
         drawn = [each.array for each in self.analysis.accesses if not all(map(self._has_numbers, each.through))]
         return self.wanted.difference(drawn)
 
@@ -235,7 +235,7 @@ class ElementTrace:
         return frame.found, moments
 
     def places(self, resident: int, warp: int, sector: int, cache: float) -> Places:
-        """Return how the elements of the wanted arrays lie in memory sectors of ``sector`` bytes.
+        """Return how the elements of the arrays in `wanted` lie in memory sectors of ``sector`` bytes.
 
         A warp gets a sector once for what its threads load at one moment. A sector comes from memory once for all
         resident threads, as far as the L2 cache holds it; an array of at most ``cache`` bytes comes once in a launch.

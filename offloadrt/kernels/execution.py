@@ -63,7 +63,7 @@ class MappedSection(NDArrayOperatorsMixin):
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def outside(self, index: object) -> BadAccess:
-        """Return the error that an access at this index raises."""
+        """Return the error for an access to the array at this index, which the device does not have."""
         if self.host_address is not None:
             had = f"the device got its host address {self.host_address:#x}"
             return BadAccess(self.name, f"{self.name} is not mapped: {had}")

@@ -252,7 +252,7 @@ class Launch:
 
     @property
     def accessing_teams(self) -> int:
-        """Return how many teams have an iteration that accesses memory (others only compute or do nothing)."""
+        """Return how many teams have an iteration that accesses memory; the other teams only compute or do nothing."""
         return math.ceil(self.teams * self.accessing)
 
     @property
@@ -271,7 +271,7 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return the launch with the known positions of elements, found from its index arrays' contents (`Places`)."""
+        """Return this launch with its costs for the elements' real positions (`places`), found from index arrays."""
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [

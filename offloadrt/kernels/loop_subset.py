@@ -299,7 +299,7 @@ def read(source: Source, collapse: int = 1) -> LoopNest:
 
 
 def called(source: Source, call: ast.Call) -> str | None:
-    """Return the name of the called function if a kernel's source may call it; None for any other function."""
+    """Return a called function's name if a kernel's source may call it (by what the name refers to), else None."""
     function = call.func
     target: object = None
     if isinstance(function, ast.Name):

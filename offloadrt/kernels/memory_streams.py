@@ -49,7 +49,7 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """The elements of one array that a launch loads or stores in one order; elements next to one another are a run."""
+    """The elements of one array that a launch loads or stores in one order; a run is a stretch of neighbours."""
 
     order: Order
     level: int
@@ -71,7 +71,7 @@ class AccessStream:
 
 
 def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often the launch of `counting` makes an access, without counting some loops' iterations.
+    """Return how often the launch of `counting` makes an access if some loops count as one iteration each.
 
     shared: tells of a loop whether it counts as one iteration.
     """
@@ -130,7 +130,7 @@ def _come_back(counting: Counting, access: ArrayAccess) -> bool:
 def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
     """Group the accesses to one array of `size` elements by the order in which they go through the array.
 
-    Accesses that never happen in the launch, for which `counting` counts, belong to no group.
+    counting: tells how often each part of the source runs in the launch. Accesses that never happen are left out.
     """
     moves = functools.partial(runs_without, counting)
     happening = [access for access in accesses if counting.runs(access.path)]
@@ -294,7 +294,7 @@ class Moved:
     """Bytes moved per byte of elements, to the SMs and from memory, if the index arrays have numbers; else None."""
 
     def bytes(self, sector: int, cache: float) -> float:
-        """Return the bytes that move to or from memory, for memory sectors of `sector` and a cache of `cache` bytes."""
+        """Return the bytes that move to or from memory. sector: bytes of a memory sector; cache: bytes of the cache."""
         if self.known is not None:
             return self.nbytes * self.known[cache > 0.0]
         if not self.pieces:
@@ -317,7 +317,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return the moves of a launch with known index arrays. places: by array, bytes moved per byte of elements."""
+        """Return these moves, refined by known index arrays. places: by array, bytes moved per byte of elements."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:

@@ -61,7 +61,7 @@ WHOLE, FLOAT, TRUTH, COMPLEX = Kind(), Kind(floating=_FORM), Kind(truth=_FORM), 
 
 
 def operated(op: ast.operator, left: Kind, right: Kind) -> Kind:
-    """Return the kind (whole, float, complex, bool) of a binary operator's result."""
+    """Return the kind (whole, float, complex, bool) of the result of `left op right`."""
     if left.is_complex or right.is_complex:
         return COMPLEX
     if isinstance(op, ast.Div):
@@ -107,7 +107,7 @@ class WholeNumbers:
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
-        """Check that a bound or an index is a whole number. Raises SourceRefused, which shows `around`."""
+        """Check that `node`, a bound or an index, is a whole number. SourceRefused, whose message quotes `around`."""
         if _BY_FORM in kind.floating or kind.is_complex:
             match node:
                 case ast.BinOp(left=left, op=ast.Div(), right=right) if not kind.is_complex:

@@ -188,9 +188,9 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
 
 
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
-    """Return the smallest and largest value of each loop variable where all `cuts` hold; None if they never hold.
+    """Return the smallest and largest value of each loop's variable where all `cuts` (conditions) hold, by symbol.
 
-    path: the loops and branches concerned. The values are by the loop's symbol.
+    path: the loops and branches concerned. Returns None if the conditions never hold together.
     """
     ends_by_loop: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
@@ -208,9 +208,9 @@ def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int
 
 
 def projected(cuts: Cuts, loops: Sequence[Loop], ends: Mapping[str, tuple[int, int]]) -> Cuts:
-    """Return the conditions (cuts) on the variables of `loops` that follow from `cuts`.
+    """Return the conditions (cuts) that `cuts` imply for the variables of `loops` alone.
 
-    ends: the smallest and largest value of each other variable.
+    ends: the smallest and largest value of each other variable, which is eliminated.
     """
     kept = {loop.symbol for loop in loops}
     kept_cuts: list[Cut] = []
@@ -464,7 +464,7 @@ def steps_of(
 
 @attrs.frozen
 class ElementRuns:
-    """Stretches of neighbouring elements, all of one length, that a launch touches."""
+    """Runs (stretches of neighbouring elements of one array, all of one length) that a launch touches."""
 
     count: float
     run: float

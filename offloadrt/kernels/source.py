@@ -270,7 +270,7 @@ def within(body: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def assignments(body: Iterable[Statement]) -> list[Assignment]:
-    """Return the assignments among the statements and nested statements."""
+    """Return all assignments among the statements and the statements nested in them, in source order."""
     return [node for node in within(body) if isinstance(node, Assignment)]
 
 

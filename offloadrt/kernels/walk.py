@@ -94,7 +94,10 @@ class Value:
         return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
-        """Return a number computed from this one and `others` in no polynomial way. integer: whether it is whole."""
+        """Return what is known of a number computed from this one and `others` by an operation that is no polynomial.
+
+        integer: whether the result is a whole number.
+        """
         loops, arrays, level, near, kind = self.loops, self.arrays, self.level, self.near, self.kind
         for other in others:
             loops, arrays, level = loops | other.loops, arrays | other.arrays, max(level, other.level)
@@ -103,7 +106,7 @@ class Value:
         return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
-        """Return a number that equals either this one or `other`, depending on a condition."""
+        """Return what is known of a number that is either this one or `other`, as `condition` decides."""
         kind = self.kind | other.kind
         if self == other:
             return attrs.evolve(self, kind=kind)
@@ -113,7 +116,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return what is known of a binary operator's result, from what is known of its operands."""
+    """Return what the source says about a binary operator's result, given what it says about the operands."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:
@@ -149,9 +152,9 @@ def _shift_of(value: Value) -> int | None:
 
 
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
-    """Return `combined` as the result of the function `name`, or as its value if the operands are constants.
+    """Return `combined` with the formula `name(operands)`, or with its value if the operands are constants.
 
-    Returns `combined` unchanged if an operand depends on array contents.
+    combined: what else is known of the result; it is returned unchanged if an operand depends on array contents.
     """
     parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
@@ -239,7 +242,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """Evaluates a nest's expressions: says what is known of each value at the statement that is being analysed."""
+    """Finds out what is known of each value in a loop nest's expressions, statement by statement."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest
@@ -365,7 +368,7 @@ class Evaluation:
         return attrs.evolve(plain, kind=Kind.of(number))
 
     def complex_operand(self, node: ast.expr, around: ast.expr, path: Path) -> Value:
-        """Evaluate an expression that must be complex. Raises SourceRefused."""
+        """Evaluate an expression that must be complex. Raises SourceRefused, whose message quotes `around`."""
         value = self.expression(node, path)
         if not value.kind.is_complex:
             what = f"{text(around)} is not of a complex number"
@@ -400,7 +403,10 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Return an operation on scalars and lengths as one symbol of polynomials: a launch knows its value."""
+        """Return the value with its operation as one new symbol of polynomials, if a launch will know the result.
+
+        That is so for whole numbers computed from scalars and lengths alone; another value is returned unchanged.
+        """
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
             return value
@@ -437,9 +443,9 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """Return what is known of the result of calling function `name`, except its kind, which the caller sets.
+        """Return what is known of the result of calling the function `name`; the caller sets the result's kind.
 
-        first, others: its operands. path: the loops and branches around the call.
+        first, others: the operands. path: the loops and branches around the call.
         """
         if name == "int" and first.integer and not (first.polynomial and first.polynomial.symbols & self.numbers):
             return first
@@ -503,10 +509,10 @@ _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
 
 
 def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
-    """Return the index ranges that together express a comparison or a chain of comparisons.
+    """Return the index ranges (low <= index <= high) that together express a comparison or a chain of comparisons.
 
-    Each range is one of whole numbers that are polynomials in loop variables, scalars and lengths. The result is empty
-    when some part of the comparison is no range.
+    Index and bounds are whole numbers: polynomials in loop variables, scalars and lengths. The result is empty when
+    some part of the comparison is no range.
     """
     ranges = [_range(left, op, right) for left, op, right in zip(values, ops, values[1:], strict=False)]
     known = tuple(within for within in ranges if within is not None)

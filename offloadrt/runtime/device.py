@@ -382,7 +382,7 @@ class OffloadDevice:
         self.hooks = configuration.hooks(self)
 
     def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
-        """Call `listener` with each event of the device from now on; `watch_kernel` makes a watch for each launch."""
+        """Call `listener` with each event of the device from now on. watch_kernel: makes a launch's `KernelWatch`."""
         self._listeners.append(listener)
         self.watch_kernel = watch_kernel or self.watch_kernel
         self.tell = listener if len(self._listeners) == 1 else self._tell_all

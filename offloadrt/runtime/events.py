@@ -29,7 +29,7 @@ HOST: Final = -1
 
 
 class WorkQueue(Protocol):
-    """A queue whose work a device does in order: an async queue of OpenACC, a stream of CUDA."""
+    """A queue whose work a device does in order, such as an async queue of OpenACC or a stream of CUDA."""
 
     @property
     def name(self) -> str:
@@ -41,14 +41,14 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """The running strand (host thread or task) signals `what`: strands that await it come after all it has done."""
+    """Event: the running host thread or task signals the object `what`; who awaits `what` follows all it has done."""
 
     what: Hashable
 
 
 @attrs.frozen
 class TaskMade:
-    """The running strand (host thread or task) makes a deferred task, which comes after all the strand has done."""
+    """Event: the running host thread or task makes a deferred task `what`, ordered after all its maker has done."""
 
     what: Hashable
     name: str
@@ -56,9 +56,9 @@ class TaskMade:
 
 @attrs.frozen
 class Awaited:
-    """The running strand (host thread or task) has waited for all earlier signals of the object `what`.
+    """Event: the running host thread or task has waited for all earlier signals (`Signalled`) of the object `what`.
 
-    If a queue is given, that queue's later work comes after them instead, and the strand does not.
+    If a queue is given, only the later work in that queue comes after the signals, and the host does not wait.
     """
 
     what: Hashable
@@ -67,10 +67,10 @@ class Awaited:
 
 @attrs.frozen
 class StrandBegan:
-    """The running actor begins a strand (host thread or task), which comes after all signals of any object in `after`.
+    """Event: the running actor begins a strand (host thread or task), after all signals of any object in `after`.
 
-    task: of a deferred task, the object that `TaskMade` named. queue: the strand is a host function in this queue, put
-    there when the queue was marked with the object in `after`.
+    task: if the strand is a deferred task, the object `what` of its `TaskMade`. queue: the strand is a host function in
+    this queue, put there when the queue was marked with the object in `after` (`QueueMarked`).
     """
 
     name: str
@@ -81,14 +81,14 @@ class StrandBegan:
 
 @attrs.frozen
 class StrandEnded:
-    """The strand (host thread or task) that the running actor began last has ended; it signals the object `what`."""
+    """Event: the running actor's newest strand (host thread or task) has ended, which signals the object `what`."""
 
     what: Hashable
 
 
 @attrs.frozen
 class QueueMarked:
-    """All work now in a queue comes before those who await `what` later; earlier signals of `what` are forgotten."""
+    """Event: who awaits `what` later comes after all work now in the queue; earlier signals of `what` are forgotten."""
 
     queue: WorkQueue
     what: Hashable
@@ -96,7 +96,7 @@ class QueueMarked:
 
 @attrs.frozen
 class NodeMade:
-    """The running host thread or task makes a node of a CUDA graph: work that may run later, any number of times."""
+    """Event: the running host thread or task makes a node of a CUDA graph, which may run later, any number of times."""
 
     node: Hashable
 
@@ -106,10 +106,10 @@ class NodeMade:
 
 @attrs.define
 class DirectiveBegan:
-    """A directive or routine begins in the running strand (host thread or task).
+    """Event: a directive or routine, number `cause`, begins in the running host thread or task.
 
-    queue: the device does the directive's work in this queue's order, after the work in it and after all that the
-    strand has done, while the strand goes on. node: the graph node (`NodeMade`) that is now executed.
+    queue: the device does the directive's work in the order of this queue, after all that the host thread or task has
+    done; the host goes on meanwhile. node: the graph node (`NodeMade`) that is now executed.
     """
 
     cause: int
@@ -121,7 +121,7 @@ class DirectiveBegan:
 
 @attrs.define
 class DirectiveLeft:
-    """Directive number `cause` has ended. `error` is the exception that it raised; None if it ended well."""
+    """Event: directive number `cause` has ended; `error` is the exception that it raised, None if it ended well."""
 
     cause: int
     device: int
@@ -131,7 +131,7 @@ class DirectiveLeft:
 
 @attrs.define
 class QueueAwaited:
-    """All work in a queue has ended before what directive number `cause` does next (0: what the thread does next)."""
+    """Event: all work in a queue has ended, before what directive `cause` (0: the running thread itself) does next."""
 
     queue: WorkQueue
     cause: int = 0
@@ -139,7 +139,7 @@ class QueueAwaited:
 
 @attrs.define
 class ItemsTaken:
-    """A directive begins to work on these map items; a target region reports its items once, not at both ends."""
+    """Event: a directive begins to work on these map items; a target region reports them once, not at both its ends."""
 
     device: int
     call: str
@@ -148,7 +148,7 @@ class ItemsTaken:
 
 @attrs.define
 class Reported:
-    """The runtime wrote a line on the standard error. cause: the number of its directive."""
+    """Event: LLVM's runtime wrote the line `message` to the standard error, for directive number `cause`."""
 
     cause: int
     device: int
@@ -160,24 +160,25 @@ class Reported:
 
 @attrs.frozen
 class ArrayMade:
-    """The program has made an array in host memory."""
+    """Event: the program has made an array in host memory."""
 
     array: HostArray
 
 
 @attrs.frozen
 class ArrayFreed:
-    """The program has freed an array's memory."""
+    """Event: the program has freed the host memory of an array."""
 
     array: HostArray
 
 
 @attrs.frozen
 class HostUsed:
-    """The running thread or task reads or writes host memory: with `exact`, every byte of the range, else some.
+    """Event: the running thread or task reads or writes [begin, begin + nbytes) of host memory.
 
-    writes: whether it writes; None if it may do either. atomic: atomic uses do not race with each other. later: it may
-    happen at any time from now on.
+    writes: False for a read, True for a write, None if it may be either. exact: every byte of the range is accessed;
+    otherwise at least one. atomic: atomic accesses do not race with each other. later: the access may happen at any
+    time from now on.
     """
 
     array: HostArray
@@ -191,14 +192,14 @@ class HostUsed:
 
 @attrs.frozen
 class MapsUnordered:
-    """The copies of a device's maps are not ordered by events (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
+    """Event: from now on no event orders the copies of a device's maps (LIBOMPTARGET_MAP_FORCE_ATOMIC=false)."""
 
     device: int
 
 
 @attrs.define
 class BlockAllocated:
-    """A block of device memory was allocated. array, host_address: the host memory for which it was allocated."""
+    """Event: a block of device memory was allocated. array, host_address: the host memory that it is for."""
 
     cause: int
     device: int
@@ -210,7 +211,7 @@ class BlockAllocated:
 
 @attrs.define
 class BlockFreed:
-    """A block of device memory is about to be freed. array, host_address: the host memory that it was allocated for."""
+    """Event: a block of device memory is about to be freed. array, host_address: the host memory that it was for."""
 
     cause: int
     device: int
@@ -222,7 +223,7 @@ class BlockFreed:
 
 @attrs.define
 class DataCopied:
-    """A copy to or from `device` was submitted; `host_address` is 0 if the host's memory belongs to no array."""
+    """Event: a copy to or from `device` was submitted; `host_address` is 0 if the host memory belongs to no array."""
 
     cause: int
     device: int
@@ -240,9 +241,9 @@ class DataCopied:
 
 @attrs.define
 class SectionFound:
-    """A section was looked up in the present table, under its lock. found: whether all of the section is mapped.
+    """Event: a section was looked up in the present table, under its lock. found: whether all of it is mapped.
 
-    begin: the section's host address. array: the array that it belongs to, if known.
+    begin, nbytes: the section's host address and size. array: the array that contains it, if known.
     """
 
     cause: int
@@ -255,9 +256,9 @@ class SectionFound:
 
 @attrs.define
 class ItemFound:
-    """A map item was looked up in the present table; `entry` holds some or all of its bytes, None if none does.
+    """Event: a map item was looked up in the present table. entry: holds some or all of its bytes; None if none does.
 
-    begin, nbytes: the section of the item that was looked for. found: whether all of it is mapped.
+    begin, nbytes: the host address and size of the item's section. found: whether all of the section is mapped.
     """
 
     cause: int
@@ -271,9 +272,9 @@ class ItemFound:
 
 @attrs.define
 class ItemEnded(ItemFound):
-    """A map item was looked up to be unmapped. The event comes before the reference count is decremented.
+    """Event: a map item was looked up to be unmapped, and its reference count is not decremented yet.
 
-    in_place: the device uses the host's memory for what has no entry.
+    in_place: whether the device uses the host's memory for sections without an entry in the present table.
     """
 
     in_place: bool
@@ -281,7 +282,7 @@ class ItemEnded(ItemFound):
 
 @attrs.define
 class EntryCounted:
-    """Directive number `cause` has changed the reference counts of a mapping; `entry` has the new ones."""
+    """Event: directive number `cause` has changed the reference counts of a mapping; `entry` has the new ones."""
 
     cause: int
     device: int
@@ -290,7 +291,7 @@ class EntryCounted:
 
 @attrs.define
 class EntryEntered:
-    """A mapping was entered in the present table. cause: the number of the directive."""
+    """Event: directive number `cause` has entered a mapping in the present table."""
 
     cause: int
     device: int
@@ -299,7 +300,7 @@ class EntryEntered:
 
 @attrs.define
 class EntryLeft:
-    """A mapping was removed from the present table. cause: the number of the directive."""
+    """Event: directive number `cause` has removed a mapping from the present table."""
 
     cause: int
     device: int
@@ -308,9 +309,9 @@ class EntryLeft:
 
 @attrs.define
 class PointerAttached:
-    """Directive number `cause` is about to set a pointer in device memory to the device address of its pointee.
+    """Event: directive number `cause` is about to set a pointer in device memory to its pointee's device address.
 
-    item: the map item of the pointee. begin: the pointer's host address.
+    item: the map item of the pointee. begin: the host address of the pointer.
     """
 
     cause: int
@@ -322,7 +323,7 @@ class PointerAttached:
 
 @attrs.define
 class PointerAssociated:
-    """The program associates its own device memory with the host memory at `begin`."""
+    """Event: the program maps host memory at `begin` to a device block of its own (omp_target_associate_ptr)."""
 
     device: int
     array: HostArray
@@ -333,7 +334,7 @@ class PointerAssociated:
 
 @attrs.define
 class PointerDisassociated:
-    """The program ends an association that `PointerAssociated` has reported."""
+    """Event: the program ends a mapping that `PointerAssociated` has reported (omp_target_disassociate_ptr)."""
 
     device: int
     begin: int
@@ -341,7 +342,7 @@ class PointerDisassociated:
 
 @attrs.define
 class FreedCopied:
-    """The runtime leaves out a copy of a mapping, because it would access a host array that was freed."""
+    """Event: the runtime leaves out a copy (`op`) of a mapping, because its host array was freed before."""
 
     cause: int
     device: int
@@ -352,7 +353,7 @@ class FreedCopied:
 
 @attrs.define
 class UpdateMissed:
-    """A `target update` (number `cause`) does nothing, because not all of its section is mapped."""
+    """Event: a `target update` (number `cause`) copies nothing for `item`, because not all of its section is mapped."""
 
     cause: int
     device: int
@@ -364,11 +365,11 @@ class UpdateMissed:
 
 @attrs.frozen
 class MemoryUse:
-    """The accesses of a kernel to a range of bytes in one memory (`HOST` or a device's number).
+    """The accesses of one kernel to the bytes [begin, begin + nbytes) of one memory (`HOST` or a device's number).
 
-    exact: it touches every byte; otherwise at least one. maybe: it may read and write there; nothing else is known.
-    mapped: the kernel's own target region maps the memory. outside: the kernel reaches beyond what it may use there.
-    atomic: all its operations there are atomic.
+    exact: the kernel touches every byte; otherwise at least one. maybe: nothing is known but that the kernel may read
+    and write there. mapped: the kernel's own target region maps the memory. outside: the kernel may not use this
+    memory. atomic: all accesses there are atomic.
     """
 
     memory: int
@@ -385,10 +386,10 @@ class MemoryUse:
 
 @attrs.define
 class KernelSubmitted:
-    """A kernel is about to be put into the queue of its directive, whose number is `cause`.
+    """Event: the kernel of directive number `cause` is about to be put into the directive's queue.
 
-    uses: found only if a listener asked for them (`OffloadDevice.listen`); None when only the kernel's run shows them
-    (`KernelRan`).
+    uses: the kernel's accesses, if a listener wants them (`OffloadDevice.listen`); None when they are known only after
+    the kernel has run (`KernelRan`).
     """
 
     cause: int
@@ -399,7 +400,7 @@ class KernelSubmitted:
 
 @attrs.frozen
 class KernelRan:
-    """The body of a kernel of directive number `cause` has run; its memory accesses are listed in order."""
+    """Event: the body of the kernel of directive number `cause` has run; `uses` lists its accesses in order."""
 
     cause: int
     uses: tuple[MemoryUse, ...]
@@ -407,7 +408,7 @@ class KernelRan:
 
 @attrs.frozen
 class KernelEnded:
-    """The kernel of directive number `cause` has ended, whose accesses were reported when it was submitted."""
+    """Event: a kernel of directive number `cause` has ended; its accesses were listed by `KernelSubmitted`."""
 
     cause: int
 
@@ -426,21 +427,21 @@ class ProgramObserver(Protocol):
         """Receive an event of the program or of a device."""
 
     def watch_array(self, array: HostArray, values: NDArray[Any], /) -> NDArray[Any]:
-        """Return an array with these values that reports accesses (`HostUsed`); the program's Python gets it."""
+        """Return an array with these `values` for the program's Python code, which reports each access (`HostUsed`)."""
 
     @property
     def watch_kernel(self) -> Callable[..., KernelWatch] | None:
-        """Return a function that makes a `KernelWatch` for a launch; None if `KernelSubmitted` needs no uses.
+        """Return a function that makes a `KernelWatch` for each launch; None if this observer needs no kernel accesses.
 
-        It is called with the device, its `tell`, the `OffloadedRegion`, the bindings of arrays, the private copies, and
-        the number of the directive.
+        The function is called with the device, its `tell` (listener of events), the `OffloadedRegion`, the bindings of
+        arrays, the private copies, and the number of the directive.
         """
 
     @property
     def watch_calls(self) -> Callable[..., Any]:
-        """Return a function that makes the object to which a CUDA program reports its calls.
+        """Return a function that makes an object to which a CUDA program reports its calls.
 
-        It is called with the program, the observer and the program's streams.
+        The function is called with the program, this observer and the program's streams.
         """
 
 
@@ -448,7 +449,7 @@ class KernelWatch(Protocol):
     """Observes the memory accesses of one launch, for a listener that wants `KernelSubmitted.uses`."""
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return the array that the kernel's body gets for an argument; ``seen`` is what it gets without a watch."""
+        """Return the array to pass to a kernel's body instead of ``seen``, the array that `argument` usually gives."""
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None] | None:
-        """Report the launch (`KernelSubmitted`); return the function to run at the kernel's end in place of ``run``."""
+        """Report the launch (`KernelSubmitted`); return the function to call at the kernel's end instead of ``run``."""

@@ -240,7 +240,10 @@ def start_service(
     name: str,
     chosen: bool,
 ) -> Actor:
-    """Start a daemon that needs no Trio task in turbo mode. chosen: a strategy lets it begin; else a message does."""
+    """Start a daemon that needs no Trio task with the engine ``turbo``; return its actor.
+
+    chosen: the strategy lets the daemon begin; otherwise its first message does.
+    """
     actor = Actor(sim, sim.next_index(), name, daemon=True)
     actor.waits_first = not chosen
     if sim.turbo:
@@ -283,7 +286,7 @@ def _ready(actor: Actor) -> Actor:
 
 @asynccontextmanager
 async def adopt(sim: Scheduler, name: str) -> AsyncIterator[Actor]:
-    """Make the current Trio task an actor while the body runs; Trio makes its steps, whichever `gear` is chosen."""
+    """Make the current Trio task an actor while the body runs; Trio steps the task, even with the engine ``turbo``."""
     task = current_task()
     before = SELF.get(None)
     if before is not None and before.task is task and not before.finished:

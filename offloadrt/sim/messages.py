@@ -21,7 +21,7 @@ NOBODY: list[Actor] = []
 
 @attrs.frozen
 class SignalStatistics:
-    """Says whether the signal is set, and how many actors wait for it."""
+    """Says whether a `Signal` is set, and how many actors wait for it."""
 
     is_set: bool
     tasks_waiting: int
@@ -115,7 +115,7 @@ TIMED_OUT: Final = _TimedOut()
 
 @attrs.frozen
 class MailboxStatistics:
-    """Counts of messages put and got so far, and of messages (``items``) and actors that wait now."""
+    """Counts the messages put into and got from a `Mailbox` so far, and the messages and actors that wait now."""
 
     put: int
     got: int

@@ -19,9 +19,9 @@ from offloadrt.sim.strategies import Fifo, Strategy
 
 
 class ChosenOrder:
-    """Replaces the scheduler's ready deque; ``popleft`` returns the actor that the strategy chooses.
+    """A queue of ready actors (the scheduler uses it like a deque); ``popleft`` returns the one the strategy chooses.
 
-    It is true while a timer is pending, so that the scheduler asks it and takes no timer from the heap itself: all
+    The queue counts as true while a timer is pending, so that the scheduler takes no timer from the heap itself: all
     actors that are due are choices, whether a timer or another actor made them ready. A timer stays in the heap until
     it is chosen, even if it is late by then. An actor that the strategy delays waits in ``held`` and not in the heap:
     its own wait has ended, so it keeps the result of the wait, and no timeout may interrupt it.
@@ -95,10 +95,10 @@ class ChosenOrder:
                 return actor
 
     def passes(self, actor: Actor, due: float, timer: Any) -> bool:
-        """Tell whether the running actor, if it waits until ``due``, goes on without a switch to another actor.
+        """Tell whether the running actor can sleep until virtual time ``due`` without a switch to another actor.
 
-        ``timer`` is the timeout that it would set, or None for its own timer. A strategy with ``delay`` is asked here
-        for the time ``due``; if it delays the actor, the result is False, and the actor waits like any other.
+        ``timer`` is the timeout that the actor would set; None if it only sleeps. A strategy with ``delay`` is asked
+        here for the time ``due``; if it delays the actor, the result is False, and the actor waits like any other.
         """
         sim, heap = self.sim, self._heap
         if self.woken or self.first or self.held or self.control or (heap and heap[0][0] <= due + self._reach):

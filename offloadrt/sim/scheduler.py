@@ -111,7 +111,7 @@ class Observer(Protocol):
 
 
 class ResumptionObserver(Protocol):
-    """Watches who resumes whom; called at the virtual time of the event, before any other actor runs."""
+    """Watches which actor resumes which; called at the virtual time of the event, before any other actor runs."""
 
     def resumed(self, sim: Scheduler, actor: Actor) -> None:
         """Note that the running actor resumes ``actor``, or has set the timer that will resume it."""
@@ -143,8 +143,8 @@ def remove(heap: list[Timer], item: Any) -> None:
 class Actor:
     """A task of the run, with a ``name`` and an ``index`` in order of spawning.
 
-    The scheduler uses all other fields but two, which the code that started the actor uses: ``cause``, the number of
-    the directive that the actor works for (0: none), and ``data``, where layers above keep what they know of a host
+    All other fields belong to the scheduler, except two for the code that started the actor: ``cause``, the number of
+    the directive for which the actor works (0: none), and ``data``, what the layers above the scheduler know of a host
     thread.
 
     The scheduler reads and writes these fields in every step: an object between would cost a look-up each.
@@ -217,7 +217,7 @@ class Actor:
         return return_to_trio
 
     def belong_to_trio(self) -> None:
-        """Have Trio make the actor's steps from now on, and tell Trio of its waits."""
+        """Have Trio make the actor's steps from now on, as for any plain Trio task."""
         if self._own_trap is None:  # only now: most daemons of the gear ``turbo`` never need one
             # Made once, as each wait would cost a coroutine and a message: what `wait_task_rescheduled` yields to Trio.
             wait = wait_task_rescheduled(self.abort)

@@ -21,7 +21,7 @@ from offloadrt.sim.scheduler import Actor, Scheduler, remove, return_to_trio, un
 
 
 def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
-    """Cancel a Trio scope, and count the wake-ups that this causes as the scheduler's own."""
+    """Cancel a Trio scope; the wake-ups that this causes count as expected ones for `TrioWatch`."""
     # A cancellation wakes tasks in Trio. These wake-ups are the scheduler's own, at an instant that it has chosen.
     sim.by_scheduler = True
     scope.cancel()

@@ -28,7 +28,7 @@ Frames = Iterable[tuple[FrameType, int]]
 
 
 def is_users(file: str) -> bool:
-    """Tell whether a file belongs to the user's program."""
+    """Tell whether a source file is the user's (or a scenario), and not part of this package, Trio or Python."""
     if file.startswith("<") or "site-packages" in file:
         return False
     return file.startswith(_SCENARIOS) or not file.startswith((f"{_PACKAGE}/", *_OTHERS))
@@ -53,7 +53,7 @@ def running(frame: FrameType | None) -> Frames:
 
 
 def raised(trace: TracebackType | None) -> Frames:
-    """Return the frames that an error came through."""
+    """Return the frames that an error came through, from its traceback, the outermost one first."""
     return traceback.walk_tb(trace)
 
 
@@ -104,13 +104,13 @@ LISTED = 20
 
 
 def holder(target: Any) -> str:
-    """Return ``" held by host0"`` if ``target`` knows its owner, else an empty text."""
+    """Return for a deadlock report who holds the lock ``target``: ``" held by host0"``; empty if nobody is known."""
     owners = target.holders() if hasattr(target, "holders") else []
     return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
 
 
 def missing(target: Any) -> str:
-    """Return ``", to which host thread 2 has not come"`` for a barrier or the like; an empty text for anything else."""
+    """Return, for reports, who is missing at a barrier: ``", to which host thread 2 has not come"``; else empty."""
     names = target.missing() if hasattr(target, "missing") else []
     if not names:
         return ""
@@ -180,7 +180,7 @@ _INSTEAD: Final = {
 
 
 def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioCall:
-    """Make the error for a plain Trio call by a detached actor; `frames` are the actor's frames down to that call."""
+    """Make the error for a plain Trio call by a detached actor (engine ``turbo``); `frames` lead to that call."""
     site, frame = _split(frames)
     called = _name_of(frame)
     owner = "" if frame is None else type(frame.f_locals.get("self")).__name__

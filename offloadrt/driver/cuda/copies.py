@@ -32,12 +32,12 @@ DeviceBytes = Callable[[int, int], Bytes]
 
 
 class Steps(Protocol):
-    """The two steps by which one piece of a copy passes through staging memory; ``Copies`` provides them."""
+    """The two steps by which one piece of a copy passes through staging memory (a pinned buffer); `Copies` has them."""
 
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer; return its completion. memory: its other end; move: moves the bytes at its end."""
+        """Submit a transfer; return its completion. memory: kind of host memory; move: copies the data at the end."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
@@ -157,8 +157,8 @@ class ContextStaging:
     async def download(self, stream: Stream, steps: Steps, staged: Callable[[Steps], Awaitable[None]]) -> None:
         """Copy from the device through pinned buffers; each piece is submitted and copied under the context lock.
 
-        ``staged`` makes the copy with the given steps. The wait for earlier commands of the stream holds no lock,
-        because other threads' calls need the lock meanwhile.
+        ``staged`` makes the copy, piece by piece, with the two steps (`Steps`) that it is given. No lock is held while
+        this waits for earlier commands of the stream, because other threads' calls need the lock meanwhile.
         """
         if stream.last is not None and not stream.last.is_set:
             await self._context.settled(stream, stream.last)
@@ -355,7 +355,7 @@ class Copies:
         return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
-        """Copy ``nbytes`` to or from a pinned buffer in the calling thread. over: a link between sockets on the way."""
+        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: a link between sockets on the way."""
         return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(
@@ -403,7 +403,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> Awaitable[Signal]:
-        """Submit one transfer; return its completion. memory: its other end; move: moves the bytes at its end."""
+        """Submit one transfer; return its completion. memory: the other end, as ``pinned``; move: copies the data."""
         return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
@@ -416,7 +416,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> CopyPacket:
-        """Return one transfer's packet. memory: its other end, such as ``pinned``; move: moves the bytes at its end."""
+        """Return one transfer's packet. memory: the other end, such as ``pinned``; move: copies the data at the end."""
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
         return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done, over)

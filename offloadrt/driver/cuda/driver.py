@@ -26,7 +26,7 @@ from offloadrt.sim import LockStatistics
 
 @attrs.frozen
 class DriverStatistics:
-    """Counts of what one device's driver library has done."""
+    """Counts of a device's streams, and of the streams that frees have visited."""
 
     streams: int
     """Number of streams that the context has now."""

@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Stands in place of a kernel's arguments when the caller supplies a function that computes the kernel's result."""
+    """Stands in place of a kernel's arguments when the caller supplies a function ``run`` that does the work."""
 
     run: Move | None
 

@@ -59,8 +59,9 @@ class BlockMemory:
     async def reserve(self, api: str, nbytes: int, phantom: bool, new: float | None = None) -> int:
         """Allocate a block of device memory, and charge the time of the driver's work; return the block's address.
 
-        The caller holds the context lock; ``api`` names its call in errors. ``new`` is the cost in seconds of new
-        memory segments, if it differs from that of cuMemAlloc. Raises OutOfDeviceMemory.
+        The caller holds the context lock; errors name ``api``, the caller's API function. A phantom block has no bytes.
+        ``new``: the cost in seconds of new memory segments, if it differs from that of cuMemAlloc. Raises
+        OutOfDeviceMemory.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):

@@ -9,7 +9,7 @@ import attrs
 
 @attrs.define
 class UvmCounters:
-    """Counters of the driver, in bytes and events."""
+    """Counts bytes and events of the unified-memory driver (nvidia-uvm): migrations, faults, evictions and others."""
 
     bytes_htod: int = 0
     """Bytes migrated to the device (CUPTI: BYTES_TRANSFER_HTOD)."""
@@ -76,7 +76,7 @@ class UvmCounters:
 
 @attrs.frozen
 class SystemMemoryCosts:
-    """Additional costs of system-allocated memory on a device that accesses it in place; times are in seconds."""
+    """Additional costs, in seconds, of memory from the host's allocators that a device accesses without migration."""
 
     first_touch: Annotated[float, "ats.first_touch"]
     """Additional work for a page that the GPU touches first: the host makes the page."""
@@ -86,7 +86,7 @@ class SystemMemoryCosts:
 
 @attrs.frozen
 class PeerCosts:
-    """Additional costs (seconds) of managed memory on several devices, and the bandwidth that one kernel gets."""
+    """Additional costs (seconds) of managed memory on several devices, and the bandwidth of one kernel's accesses."""
 
     unmap: Annotated[float, "numa.peer_unmap"]
     """Seconds of work to remove a block's translations from another device that has some."""

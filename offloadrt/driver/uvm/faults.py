@@ -394,7 +394,7 @@ class Service(msgspec.Struct, eq=False):
     """The copies that were submitted for the served pages."""
 
     def note(self, served: dict[int, int]) -> None:
-        """Add served pages: for each block, a bit set of pages."""
+        """Add pages that were served; ``served`` has a bit set of pages (bit k is page k) for each block number."""
         if not self.served:
             self.served = served
             return
@@ -559,7 +559,7 @@ class UvmFaultHandler:
 
 
 class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The fault messages that the handler takes from the fault buffer as one batch, and those that it leaves."""
+    """A batch of fault messages that the handler takes from the fault buffer, and the messages that it leaves there."""
 
     faults: list[ManagedFault]
     """The messages of the batch; the last one may be the first part of a message."""
@@ -584,7 +584,7 @@ def fetch(seen: list[ManagedFault], room: int) -> Fetch:
 
 
 class MergedFaults(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The faults of a batch without duplicates; all fields but ``different``, a count, are dicts by block index."""
+    """The faults of one batch without duplicates, by block number; a set of pages is an int whose bit k is page k."""
 
     pages: dict[int, int]
     """Pages that faulted."""

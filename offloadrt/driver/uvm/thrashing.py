@@ -122,7 +122,7 @@ class Thrashing:
                 self._reset(block, place)
 
     def thrashing(self, index: int) -> int:
-        """Return the pages of a block that thrash now; a fault on another page does not prefetch them."""
+        """Return the bit set of a block's pages that thrash now; a fault on another page does not prefetch them."""
         block = self._blocks.get(index)
         return 0 if block is None else block.thrashing
 

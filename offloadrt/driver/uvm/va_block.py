@@ -40,14 +40,14 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """The result of a fetch or eviction whose pages are still being copied; an evicted block has no memory any more."""
+    """A fetch or an eviction whose pages are still being copied; an evicted block has lost its memory already."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
 
 
 class Fetched(enum.Enum):
-    """The result of a fetch (migration to the device) with no copy to wait for; the caller still holds the lock."""
+    """Why a fetch (migration to the device) has no copy to wait for; the caller still holds the block's lock."""
 
     RESIDENT = "resident"
     """Nothing had to move: the pages are on the device."""
@@ -59,7 +59,7 @@ FetchResult = Moving | Fetched
 
 
 class Evicted(enum.Enum):
-    """The result of an eviction with no copy to wait for."""
+    """Why an eviction (removal of a block from the device) has no copy to wait for."""
 
     FREED = "freed"
     """The device memory of a block is free; the host had copies of all its pages."""
@@ -447,7 +447,7 @@ class VaBlocks:
             self._tell(block)
 
     async def invalidate_copies(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Invalidate all other copies of read-only pages to which the GPU stores now; no bytes move."""
+        """Invalidate all other copies of these read-only pages, because the GPU stores to them now; no bytes move."""
         space, index = self.space, block.index
         for member, record in [*space.others(self.device.local, index)]:
             if gone := (record.resident | record.remote) & pages:

@@ -20,7 +20,7 @@ from offloadrt.registry import Registry, broken
 
 
 class BlockInUse:
-    """A block as an eviction policy sees it: the numbers of its `ManagedBlock`, such as ``resident``, to read."""
+    """One block of managed memory as an eviction policy reads it: each number of `ManagedBlock`, none to be changed."""
 
     __slots__ = ("_block",)
 
