@@ -95,8 +95,9 @@ class ComputeUnits:
 
     ``contexts``: one for each process that has kernels here; None when there is only one.
 
-    Without ``faults`` and ``managed`` it does not matter which memory a kernel touches. Each kind of message, and the
-    end of a kernel, has its own method. All run in this one actor, so no other actor changes the division of the SMs.
+    Without ``faults`` (page faults of an APU) and ``managed`` (managed memory) it does not matter which memory a kernel
+    touches. Each kind of message, and the end of a kernel, has its own method. All run in this one actor, so no other
+    actor changes the division of the SMs.
     """
 
     def __init__(

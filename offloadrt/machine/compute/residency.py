@@ -45,7 +45,7 @@ Mapped = Callable[[int, int], tuple[int, int]]
 
 @attrs.define(eq=False)
 class Missing:
-    """The address ranges that a kernel on an APU has still to access but its GPU cannot translate, in order."""
+    """The address ranges, in order, that a kernel on an APU will access and that its GPU cannot translate yet."""
 
     pieces: list[tuple[int, int]]  # (low, high), aligned to `range`
     range: int  # bytes that one service of a fault maps
@@ -265,7 +265,7 @@ class ResidentKernel(msgspec.Struct, eq=False):
 
     @property
     def rate(self) -> float:
-        """Return how many SMs the kernel's placed teams fill (a fraction counts); 0 while it is preempted."""
+        """Return how many SMs the kernel's resident teams fill (a fraction counts); 0 while the kernel is preempted."""
         if self.preempted:
             return 0.0
         return self.demand if self.placed == self.teams else self.demand * self.placed / self.teams
@@ -291,7 +291,7 @@ def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
 
 @attrs.define
 class TeamSlots:
-    """The slots of all SMs together, counted in SMs; their distribution over single SMs is not modelled."""
+    """Counts the free slots for teams (thread blocks) on all SMs together, in SMs; single SMs are not modelled."""
 
     free: float
     """The free slots, in SMs."""
@@ -299,12 +299,12 @@ class TeamSlots:
     """The kernels that have begun with only some of their slots, or none of them any more, by priority."""
 
     def has_room(self, packet: KernelPacket, teams_per_sm: int) -> bool:
-        """Tell whether a kernel's next team finds a free slot. teams_per_sm: how many of its teams one SM holds."""
+        """Tell whether a kernel's next team finds a free slot. teams_per_sm: how many of its teams fit on an SM."""
         first = not self.unplaced or goes_before(packet, self.unplaced[0].packet)
         return first and self.free * teams_per_sm >= 1.0 - _ROUNDING
 
     def take(self, kernel: ResidentKernel) -> bool:
-        """Give a kernel as many of the slots that it lacks as are free for it; return whether it got any."""
+        """Give a kernel free slots for its teams, as many as it still needs; return whether the kernel got any."""
         lacking = kernel.teams - kernel.placed
         found = math.floor(self.free * kernel.teams_per_sm + _ROUNDING)
         teams = min(lacking, found) if self.has_room(kernel.packet, kernel.teams_per_sm) else 0
@@ -319,7 +319,7 @@ class TeamSlots:
         self.unplaced.sort(key=lambda lacking: lacking.packet.stream.priority)
 
     def end_wave(self, kernel: ResidentKernel) -> None:
-        """Take back the slots of a kernel whose teams have ended, and which has more of them."""
+        """Take back the slots of a kernel's teams that have ended; the kernel waits for slots for its further teams."""
         self.take_back(kernel)
         self._lacks(kernel)
 
@@ -331,7 +331,7 @@ class TeamSlots:
             self.unplaced.remove(kernel)
 
     def hand_out(self) -> list[ResidentKernel]:
-        """Give free slots to the kernels that lack some; return those that got any."""
+        """Give free slots to the kernels that have too few; return the kernels that got any."""
         lacking, self.unplaced = self.unplaced, []
         return [kernel for kernel in lacking if self.take(kernel)]
 
@@ -569,12 +569,12 @@ class ResidentKernels:
         """Kernels that wait for pages, by number."""
 
     def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
-        """Let a kernel begin the next ``part / whole`` (a fraction) of its work, on the SMs that it gets."""
+        """Let a kernel begin the next ``part / whole`` (a fraction) of its work, on the SMs that are its share."""
         amount = kernel.alone * part / whole * kernel.demand
         self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
 
     def limit(self, ticket: Ticket, kernel: ResidentKernel, rate: float) -> None:
-        """Limit a kernel to the speed that `rate` SMs give, from now on. ticket: its share of the SMs."""
+        """Limit a kernel to the speed that `rate` SMs give, from now on. ticket: identifies its share of the SMs."""
         if (limited := self.share.limit(self.sim.now, ticket, rate)) is not ticket:
             del self.resident[ticket]
             self.resident[limited] = kernel
@@ -708,7 +708,8 @@ class MemoryTraffic:
 class Flow:
     """Reports the copies of one DMA ring to the division of an APU's memory bandwidth.
 
-    The ring calls ``begin``, sleeps for the time that the copy takes alone, and calls ``end`` if ``part`` is set.
+    The ring calls ``begin``, sleeps for the time that the copy takes without contention, and then calls ``end`` if
+    ``part``, the copy's share of a bandwidth that is contended, has been set meanwhile.
     """
 
     memory: MemoryTraffic
@@ -732,9 +733,9 @@ class Flow:
                 memory.copy_began()
 
     async def end(self, part: Ticket) -> None:
-        """Wait until a copy has moved all its bytes with its share of the bandwidth, ``part``.
+        """Wait until a copy has moved all its bytes. part: the copy's ticket in the division of the bandwidth.
 
-        The caller has waited already for the time that the copy takes alone.
+        The caller has waited already for the time that the copy takes without contention.
         """
         memory = self.memory
         came = memory.sim.now
