@@ -87,7 +87,7 @@ class RandomFaults:
 
 @attrs.frozen
 class FaultPlan:
-    """The faults to inject into a run, in the order in which they were written; ``at_random`` adds random faults."""
+    """The faults to inject into a run, in the order in which the user wrote them; ``at_random`` adds random faults."""
 
     faults: tuple[InjectedFault, ...] = ()
     at_random: tuple[RandomFaults, ...] = ()

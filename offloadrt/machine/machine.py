@@ -218,7 +218,7 @@ class Machine:
         raise ProfileError(self.spec.path, "machine.apu", "is false, so that there is no APU")
 
     def of_process(self, number: int) -> Machine:
-        """Return the object by which the process with this number uses the machine: its own memory and contexts."""
+        """Return process `number`'s view of the machine, with its own memory and contexts on the shared hardware."""
         if number == self.process:
             return self
         view = copy.copy(self)
@@ -257,7 +257,7 @@ class Machine:
         return made
 
     def named(self, name: str, device: int = 0) -> str:
-        """Return the name of a part that each process has, such as a lock, for reports; `device` is added if not 0."""
+        """Return a report's name for a part that each process has, such as a lock; devices other than 0 are named."""
         name = f"{name} {device}" if device else name
         return f"{name} of process {self.process}" if self.process else name
 

@@ -127,7 +127,7 @@ class Stream:
 
 
 def internal_channel() -> Stream:
-    """Return a stream for copies that are not submitted: the driver or hardware gives them to the engines itself."""
+    """Return a stream for copies that the driver or the hardware gives to a copy engine itself, as migrations are."""
     return Stream(-1, _NoQueue())
 
 

@@ -189,12 +189,12 @@ class _Pool:
 
 @attrs.define(eq=False)
 class HardwareQueues:
-    """The hardware queues of one process on a device, ``count`` of each priority; ``uncontended``: one a stream.
+    """The hardware queues of one process on a device, ``count`` of each priority.
 
-    CUDA does not document how it assigns streams to connections. The model uses round robin, the assignment with the
-    fewest streams on the fullest queue. HIP's library gives a stream a queue of its own while there are fewer than
-    GPU_MAX_HW_QUEUES, and then the queue with the fewest streams (``least_used``); streams of another priority have
-    other queues (ROCclr, ``Device::acquireQueue``).
+    With ``uncontended``, each stream has its own queue (an ablation). CUDA does not document how it assigns streams to
+    connections. The model uses round robin, the assignment with the fewest streams on the fullest queue. HIP's library
+    gives a stream a queue of its own while there are fewer than GPU_MAX_HW_QUEUES, and then the queue with the fewest
+    streams (``least_used``); streams of another priority have other queues (ROCclr, ``Device::acquireQueue``).
     """
 
     _make: Callable[[int], HardwareQueue]

@@ -65,16 +65,15 @@ M = TypeVar("M")
 
 @attrs.define(eq=False)
 class Servers(Generic[M]):
-    """A group of server actors; with ``grow``, one more is spawned for each message that would find none idle.
+    """A group of equal server actors that serve messages; with ``grow``, a message that finds none idle adds one.
 
     Messages that find no idle server wait here, and not in the mailbox: a caller may reserve an idle actor and do its
     work itself, and that actor must not get another message meanwhile.
 
     serve: what each actor runs. It takes messages from ``mailbox`` for ever, and calls ``done`` when it has served one,
     before it reports the completion. It calls ``took_from_mailbox`` for a message that ``submit`` has not put there.
-    name: returns the name of the actor with a number; numbers begin at 0.
-    started: called with each actor that is spawned.
-    service: whether ``serve`` fulfils the conditions of `Simulation.spawn_service`.
+    name: returns the name of the actor with a number; numbers begin at 0. started: called with each actor that is
+    spawned. service: whether ``serve`` fulfils the conditions of `Simulation.spawn_service`.
     """
 
     _sim: Simulation

@@ -34,7 +34,7 @@ LaunchCosts = tuple[float, float, int, float]
 
 @attrs.define(eq=False)
 class GpuContext:
-    """What the compute units know of one process's GPU context; only the compute units' actor uses this object."""
+    """The state of one process's GPU context in the compute units; only the compute units' actor uses this object."""
 
     process: int
     spec: ComputeSpec
@@ -81,7 +81,7 @@ class GpuContext:
 
 
 class GpuContexts:
-    """The contexts of all processes on one device, by number of the process.
+    """The GPU contexts of all processes on one device, by process number.
 
     With a ``slicer``, the mailbox of a `TimeSlicer`, a context's kernels run only while that actor gives the context a
     time slice. `arrived` and `ended` send it a message when a context gets its first kernel or has no kernel left.
@@ -116,7 +116,7 @@ class GpuContexts:
         return context
 
     def longest_held_up(self, can_begin: Callable[[GpuContext, KernelPacket], bool]) -> GpuContext | None:
-        """Return the context that can begin the kernel which was launched first; None when no context can begin one."""
+        """Return, of the contexts that can begin a kernel now, the one with the oldest launch; None without any."""
         found = None
         for context in self.all:
             if context.waiting and (found is None or context.waiting[0].number < found.waiting[0].number):

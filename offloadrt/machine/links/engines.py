@@ -110,17 +110,17 @@ class CopyEngines:
         self._born = sim.now
 
     def share_link(self) -> Shared:
-        """Return this direction's path to the host, so that transfers by others than the engines can use it, too."""
+        """Return this direction's whole path to the host, so that transfers without an engine can use it, too."""
         self.share_lanes()
         return self._link
 
     def share_lanes(self) -> SharedPool:
-        """Return the device's own link, without the links above it (switch, socket), so that others can use it, too."""
+        """Return the device's own link, without those above it (of a switch or socket), so that others can use it."""
         self._alone = self.spec.link_uncontended and self._link is self._pool
         return self._pool
 
     def share_link_of(self, other: CopyEngines) -> None:
-        """Let all transfers use the link of another device instead of an own one; call this before a run."""
+        """Let all transfers use the link of another device instead of this device's own; call this before a run."""
         self._pool = other.share_lanes()
         self._link = other.share_link()
         self._alone = False

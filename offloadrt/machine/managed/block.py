@@ -282,12 +282,12 @@ class ManagedBlock:
 
     @property
     def on_host(self) -> int:
-        """Return the pages of the block whose bytes are on the host."""
+        """Return the bit set (bit k is page k) of the block's pages whose bytes are on the host."""
         return self.populated & ~(self.resident | self.elsewhere) | self.host_copy
 
     @property
     def untouched(self) -> int:
-        """Return the pages of managed memory that nobody has touched."""
+        """Return the bit set (bit k is page k) of the block's pages that no processor has touched yet."""
         return self.valid & ~(self.populated | self.system)
 
     # allocations
@@ -299,7 +299,7 @@ class ManagedBlock:
         self.valid |= pages
 
     def leave(self, address: int, pages: PageSet) -> int:
-        """Remove an allocation from the block; return those of its pages that belong to no other allocation.
+        """Remove an allocation from the block; return the bit set of its pages that belong to no other allocation.
 
         The returned pages stay unchanged until the driver has unmapped them and calls ``release``. Raises
         IllegalTransition when no allocation begins at the address.
@@ -379,7 +379,7 @@ class ManagedBlock:
         self.at_peers[device] = self.at_peers.get(device, 0) | pages
 
     def unmap(self, pages: PageSet) -> None:
-        """Remove the GPU's translations of pages; resident pages leave its memory. Other pages stay unchanged."""
+        """Remove the GPU's translations of these pages; those that are resident leave the GPU's memory as well."""
         self.resident &= ~pages
         self.read_only &= ~pages
         if self.remote & pages:
@@ -415,7 +415,7 @@ class ManagedBlock:
         self.host_copy = self.host_copy | pages & self.valid if valid else self.host_copy & ~pages
 
     def arrived_elsewhere(self, pages: PageSet) -> None:
-        """Note that another device has pages in its memory."""
+        """Note that these pages are in another device's memory now."""
         self.populated |= pages
         self.elsewhere |= pages
 
@@ -431,7 +431,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages (for the whole block if it has none); return the pages that got it."""
+        """Make host memory for pages (for the whole block if it has none); return the bit set of those that got it."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there
@@ -447,13 +447,13 @@ class ManagedBlock:
         self.host_mapped &= ~pages
 
     def map_for_copies(self, pages: PageSet) -> int:
-        """Let copy engines reach the host's memory for pages; return those that they could not reach before."""
+        """Let copy engines reach the host's memory for pages; return the bit set of those not reachable before."""
         fresh = pages & ~self.dma_mapped
         self.dma_mapped |= fresh
         return fresh
 
     def use_in_place(self, pages: PageSet) -> None:
-        """Mark pages as memory of the host's allocators, which the GPU reaches by the host's page table."""
+        """Mark pages as system-allocated (by malloc): the GPU reaches them in place, by the host's page table."""
         self.system |= pages
 
     # advice (cuMemAdvise)
@@ -555,7 +555,7 @@ class RootChunks:
 
 @attrs.define(eq=False)
 class WatchedPages:
-    """Counts the pages [low, high) that the GPU cannot translate: all, and those in each span (512 blocks)."""
+    """Counts the pages with numbers in [low, high) that the GPU cannot translate: in all, and in each 512 blocks."""
 
     low: int
     high: int

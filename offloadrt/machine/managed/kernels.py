@@ -39,7 +39,7 @@ from offloadrt.trace import events
 
 
 class FaultBuffer:
-    """Holds at most ``size`` entries of faults; it is the ``mailbox`` of the page-fault handler.
+    """The GPU's buffer of fault entries, at most ``size``, which the page-fault handler empties as its ``mailbox``.
 
     The GPU writes one entry after another, ``each_s`` seconds apart, even if they come from different SMs.
     """
@@ -141,12 +141,12 @@ class AccessCounters:
         """The pages that the current step of each kernel accesses, by the kernel's number."""
 
     def begin(self, kernel: int, reached: PageSets, nbytes: float) -> None:
-        """Note that a kernel's step begins to move `nbytes` bytes over the link, equally from each of its pages."""
+        """Note that a kernel begins to move `nbytes` bytes over the link, equally from each page in `reached`."""
         if reached:
             self._under_way.setdefault(kernel, []).append((reached, nbytes))
 
     def end(self, kernel: int, cause: int) -> None:
-        """Count the accesses of a kernel's step, as its transfers have ended. cause: the number of its directive."""
+        """Count the accesses that `begin` noted for a kernel, now that they are over. cause: its directive's number."""
         for reached, nbytes in self._under_way.pop(kernel, ()):
             accesses_a_page = nbytes / self._spec.access / how_many(reached)
             for index, pages in reached:
@@ -243,7 +243,7 @@ class ManagedKernels:
         """
 
     def begin(self, resident: ResidentKernel) -> None:
-        """Divide a kernel into windows (groups of threads that are resident at the same time) and start it."""
+        """Divide a kernel into windows (groups of threads that are resident at the same time) and start the first."""
         if any(access.visits for access in resident.packet.accesses):
             trace = resident.packet.trace
             if trace is None or not trace.elements.is_known:
@@ -301,7 +301,7 @@ class ManagedKernels:
         return max(1, min(WARP, math.ceil(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """Begin the next step of a kernel that has done a step; return False if that step was its last one."""
+        """Let a kernel go on that has done its work up to a missing page; return False if no work is left."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
@@ -316,7 +316,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Let kernels try again after served faults, or go on after remote accesses; end steps before lost pages."""
+        """Resume kernels after served faults or remote accesses, or let them stop early where pages were unmapped."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

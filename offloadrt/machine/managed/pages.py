@@ -92,7 +92,7 @@ _SPARSE: Final = 16
 
 
 class Translations:
-    """The pages that one device can translate, by page number (address / page size); stored in spans of 512 blocks."""
+    """A device's page table for managed memory: a state for each page number (address / page size), by 512 blocks."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block
@@ -104,9 +104,9 @@ class Translations:
         """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return a block's place: the states of its span (512 blocks), its first page there, and the span's counts.
+        """Return where a block's states are: (states of its 512 blocks, index of its first page there, their counts).
 
-        The counts are the numbers of the span's pages in each state; none if the span has changed since they were made.
+        The counts are the numbers of pages in each state there; empty if a state has changed since they were made.
         """
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
@@ -417,7 +417,7 @@ class ManagedPages:
         self.peer_pages += pages.bit_count()
 
     def at_peers(self, low: int, high: int, picks: Picks | None = None) -> dict[int, int]:
-        """Count the pages of [low, high), or of `picks`, that lie in other devices' memory, by device."""
+        """Count the pages in [low, high), or only those in `picks`, that lie in other devices' memory, by device."""
         counts: dict[int, int] = {}
         per_block = self.per_block
         for index in range(low // per_block, -(-high // per_block)):
@@ -500,7 +500,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return the pages of `sets` that have no translation yet, in order. stored: those that stores accessed."""
+        """Return the pages of `sets` that the GPU cannot translate yet, in order. stored: the pages for stores."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

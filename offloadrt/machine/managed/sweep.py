@@ -96,7 +96,7 @@ class ManagedAccess:
 
     @property
     def visits(self) -> float:
-        """Return how many separate runs of bytes are accessed where data or a branch choose them; 0 without gaps."""
+        """Return how many separate runs of bytes a branch or data choose in the range; 0 if all of it is accessed."""
         return self.scattered or (self.picked.count if self.picked else 0.0)
 
     def part_of_pages(self, size: int) -> float:
@@ -135,8 +135,9 @@ Accesses = tuple[ManagedAccess, ...]
 class GridStride:
     """The order of a grid-stride loop: a thread block stays resident for all ``rounds``, with one iteration in each.
 
-    A *cell* is one iteration; a window is what the resident blocks do in one round. Where they access more pages than
-    their SMs can wait for, it is divided into ``lots``: each SM first gets what its oldest blocks request.
+    A *cell* is one iteration of the loop. A *window*, the unit of the kernel's progress, is what the resident blocks do
+    in one round. If they access more pages than their SMs can wait for, the window is divided into ``lots`` of blocks:
+    each SM first gets what its oldest blocks request.
     """
 
     blocks: int  # in the whole grid
@@ -154,23 +155,23 @@ class GridStride:
 
     @property
     def lots(self) -> int:
-        """Return into how many parts (lots) a group of resident blocks is divided; each has one window in a round."""
+        """Return the number of lots (parts with separate windows) into which a group of resident blocks is divided."""
         return -(-self.blocks // (self.groups * self.at_a_time))
 
     @property
     def windows(self) -> int:
-        """Return the number of windows: each lot has one in each round."""
+        """Return the number of windows (units of the kernel's progress): each lot of blocks has one in each round."""
         return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's cells (iterations) as ranges [low, high), one for each block if SMs report side by side."""
+        """Return a window's iterations (cells) as ranges [low, high), one for each block if SMs report side by side."""
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
         return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first cell (iteration) of a window, and the cell behind its last one."""
+        """Return the first iteration (cell) of a window of the loop, and the iteration behind its last one."""
         blocks = self._blocks_of(window)
         return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
 
@@ -183,11 +184,11 @@ class GridStride:
         return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
 
     def before(self, window: int) -> int | None:
-        """Return the window with the previous iteration of the same threads; None if it has their first iteration."""
+        """Return the window with the previous iteration of this window's threads; None if they have none before."""
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
-        """Tell whether a window contains the last iteration of its threads."""
+        """Tell whether a window (part of the loop) contains the last iteration of its threads."""
         return self._turn(window) == self.rounds - 1
 
     def _turn(self, window: int) -> int:
@@ -212,7 +213,7 @@ class Tiled:
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's cells (threads) as ranges [low, high), one for each row of threads that it has."""
+        """Return a window's threads (cells) as ranges [low, high) of thread numbers, one for each row that it has."""
         first, last = (self.blocks * one // self.windows for one in (window, window + 1))
         pitch, found = self.columns * self.width, list[tuple[int, int]]()
         for line in range(first // self.columns, -(-last // self.columns)):
@@ -226,7 +227,7 @@ class Tiled:
         return found
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first cell (thread) of a window, and the cell behind its last one."""
+        """Return the first thread (cell) of a window of the grid, and the thread behind its last one."""
         cells = self.cells(window)
         return (cells[0][0], cells[-1][1]) if cells else (0, 0)
 
@@ -305,13 +306,13 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Discard the choice of the next hit on a missing page, because pages have gone; it is made anew later."""
+        """Forget the window in which an access next misses a page, as pages have gone; `next_window` finds it anew."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
         """Return the first window from ``window`` on in which an access meets a missing page; choose it at random.
 
-        The choice is made again when pages have gone. When pages have come it stays, so that it may be slightly early.
+        The choice is made again after pages have gone; it stays when pages have come, and so may be slightly early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -359,7 +360,10 @@ _ALL = 1.0 - 1e-6
 
 @attrs.define(eq=False)
 class ManagedSweep:
-    """A kernel's progress through its ``windows`` of resident threads, in steps of up to ``step_windows``."""
+    """A kernel's progress over managed memory, in steps of up to ``step_windows`` of its ``windows``.
+
+    A window is the work of the threads that are resident at the same time; a step ends where a page is missing.
+    """
 
     accesses: Accesses
     windows: int
@@ -469,7 +473,7 @@ class ManagedSweep:
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end`` to the next window, at most ``ahead`` windows on, whose first accesses miss a page."""
+        """Set ``end`` to the next window (group of resident threads) with a missing page, at most ``ahead`` on."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:
@@ -539,7 +543,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``, where the next step ends: at the first window from ``end`` on that lacks a page, or a cap."""
+        """Set ``until``, the window at which the next step ends: a page is missing there, or the step is longest."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:
@@ -567,7 +571,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until``, the step's end, again: translations were removed after the step had done ``done`` windows."""
+        """Set ``until``, the end of the step, again, as translations went after the step had done ``done`` windows."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1

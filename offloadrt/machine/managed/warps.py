@@ -36,7 +36,7 @@ _MOST_REPORTED = 1024
 
 @attrs.frozen(eq=False)
 class AddressTrace:
-    """The accesses of a launch to managed memory, found by evaluating the kernel's source."""
+    """Finds the accesses of a launch to managed memory, by evaluating the kernel's source."""
 
     elements: ElementTrace
     arguments: Mapping[str, object]
@@ -57,7 +57,7 @@ class AddressTrace:
         }
 
     def measured(self, launch: Launch, resident: int, warp: int, sector: int, cache: float) -> Launch:
-        """Return a launch that knows which memory sectors its accesses touch, from what its index arrays hold now.
+        """Return the launch with the memory sectors that its accesses touch, given the present values of index arrays.
 
         resident, warp: threads at once, and in a warp. sector, cache: bytes of a memory sector, and of the cache.
         """
@@ -75,7 +75,7 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """Finds the warps of a launch's resident teams and their pages; ``groups`` of teams run one after another."""
+    """Finds the pages that the warps of a launch's resident teams access; ``groups`` of teams run one after another."""
 
     trace: AddressTrace
     launch: Launch
