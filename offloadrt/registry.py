@@ -49,7 +49,7 @@ def broken(kind: str, policy: object, what: str) -> RuntimeError:
 
 @attrs.frozen
 class Registry(Generic[T]):
-    """The objects of one kind that can be chosen by name, for example all lock policies.
+    """All objects of one kind that can be chosen by name, for example all lock policies.
 
     They are found by entry points: each names such an object, or a class that is called without arguments. If two entry
     points have the same name, the project's own is taken.

@@ -283,11 +283,11 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user whose actor does other work first; it must call ``finish`` before all its units are served."""
+        """Add a user whose actor does other work meanwhile, and calls ``finish`` before all the units are served."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
-        """Remove a user who came by ``enter`` and does not call ``finish``."""
+        """Remove a user that was added by ``enter``, instead of calling ``finish`` for it."""
         self.share.leave(self._sim.now, ticket)
         if self.share.users:
             self._wake_first()

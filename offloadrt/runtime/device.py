@@ -278,7 +278,7 @@ class MemoryConfiguration(ABC):
         return UnifiedMemoryUnavailable(f"memory configuration {self.name!r} on {machine.spec.name}: {why}")
 
     def for_program(self, host_program: object) -> MemoryConfiguration:
-        """Return the configuration for one program. host_program: what a compiler knows of it, None if nothing."""
+        """Return the configuration for one program. host_program: facts from a compiler about the program, or None."""
         return self
 
     def hooks(self, device: OffloadDevice) -> MapHooks:
@@ -410,10 +410,7 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a block of device memory.
-
-        Raises the driver's OutOfDeviceMemory or, for an array, ArrayOutOfDeviceMemory.
-        """
+        """Allocate a device block. Raises OutOfDeviceMemory, for an array its subclass ArrayOutOfDeviceMemory."""
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:
@@ -546,7 +543,7 @@ class OffloadDevice:
             entry.event = await self.plugin.record_event(queue)
 
     def is_pending(self, entry: Entry) -> bool:
-        """Tell whether a transfer to an entry's device block is in progress, for which other queues have to wait."""
+        """Tell whether a copy to an entry's device block may be in progress, for which other queues have to wait."""
         return entry.event is not None and self.plugin.needs_wait(entry.event)
 
     @property

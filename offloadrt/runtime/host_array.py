@@ -238,7 +238,7 @@ class Section:
         return (SectionExtent(self.lower, self.length, self.stride, self.subscript), *self.inner)
 
     def bytes_of(self, dimension: int) -> int:
-        """Return the distance in bytes between neighbouring indices of a dimension."""
+        """Return the distance in bytes between neighbouring indices of a dimension, numbered from 0, the outermost."""
         size = self.array.itemsize
         for length in self.array.shape[dimension + 1 :]:
             size *= length

@@ -73,11 +73,11 @@ Eviction = Moving | Evicted
 
 
 class UvmLocks:
-    """The address-space lock and the locks of blocks, in the order in which the driver takes them.
+    """The locks of managed memory: one on the address space (``va_space->lock``), one on each block.
 
-    Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing
-    (``va_space->lock`` of nvidia-uvm).  One actor works on a block at a time (``va_block->lock``).  With
-    ``uncontended`` the space lock excludes nobody (an ablation).
+    Whoever works on a block holds the space lock for reading; advice, which changes the rules, holds it for writing.
+    The space lock is taken first. One actor works on a block at a time (``va_block->lock``). With ``uncontended`` the
+    space lock excludes nobody (an ablation).
     """
 
     def __init__(self, sim: Simulation, name: str, *, uncontended: bool) -> None:
@@ -221,18 +221,18 @@ class VaSpace:
     # the records of one block
 
     def others(self, device: int, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield each other device together with its record of a block."""
+        """Yield each device other than ``device``, together with that device's record of the block number ``index``."""
         for other in self.members:
             if other.device.local != device:
                 yield other, other.pages.block(index)
 
     def everywhere(self, index: int) -> Iterator[tuple[VaBlocks, ManagedBlock]]:
-        """Yield each device with its record of the block with this index."""
+        """Yield each device that shares the memory, together with its record of the block number ``index``."""
         for member in self.members:
             yield member, member.pages.block(index)
 
     def records(self, index: int) -> Iterator[ManagedBlock]:
-        """Yield the records of a block, one for each device."""
+        """Yield the records of the block number ``index``, one for each device that shares the memory."""
         for member in self.members:
             yield member.pages.block(index)
 
@@ -255,12 +255,12 @@ class VaSpace:
             block.left_elsewhere(elsewhere)
 
     def has_host_copy(self, index: int, pages: PageSet, *, valid: bool) -> None:
-        """Tell all devices whether the host has valid copies of these pages of block ``index``, which devices have."""
+        """Record on all devices whether the host, too, has valid copies of these pages of block ``index``."""
         for block in self.records(index):
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Map a block's pages that have migrated back to the host on the devices with the advice accessed-by."""
+        """Map pages of a block that have migrated back to the host on all devices that are advised accessed-by."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
@@ -271,7 +271,7 @@ class VaSpace:
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: PageSet) -> None:
-        """Drop all copies of these pages but one: the preferred device's, else the host's, else the first device's."""
+        """End the advice read-mostly: keep one copy of a page: the preferred device's, the host's or the first's."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:
@@ -292,7 +292,7 @@ class VaSpace:
         self.has_host_copy(index, pages, valid=False)
 
     def preferred_by_others(self, device: int, index: int) -> int:
-        """Return the pages of a block whose preferred location is a device other than ``device`` that it can access."""
+        """Return the bit set of a block's pages that prefer to lie on another device, which ``device`` can access."""
         pages = 0
         for other, block in self.others(device, index):
             if block.prefers_here and self.reaches(device, other.device.local):
@@ -301,12 +301,12 @@ class VaSpace:
 
 
 class VaBlocks:
-    """The blocks of managed memory as one device has them; the caller holds the lock of the block that it changes.
+    """One device's view of the blocks of managed memory; the caller holds the lock of the block that it changes.
 
-    ``kernels`` runs the device's kernels over managed memory.  ``ManagedBlock`` holds the state of a block
-    and refuses what its state does not allow.  The methods here are what the driver does on top: they notify kernels
-    that may still need a removed translation, take device memory and give it back, keep the records of other devices
-    in agreement, and move the bytes.
+    ``kernels`` runs the device's kernels over managed memory.  ``ManagedBlock`` holds the state of a block and refuses
+    what its state does not allow.  The methods here are what the driver does on top: they notify kernels that may still
+    need a removed translation, take device memory and give it back, keep the records of other devices in agreement, and
+    move the bytes.
 
     Raises ProfileError when the profile lacks an entry, or names a policy that does not exist.
     """
@@ -399,7 +399,7 @@ class VaBlocks:
             self.release_memory(block)
 
     def take_memory(self, block: ManagedBlock) -> bool:
-        """Take device memory for a block, unless it has some; return False when no device memory is free."""
+        """Take device memory for a block that has none yet; return False if none is free, without an eviction."""
         if block.index not in self.pages.chunks:
             if not self.device.memory.take_managed(self.pages.block_size):
                 return False
@@ -408,12 +408,12 @@ class VaBlocks:
         return True
 
     def release_memory(self, block: ManagedBlock) -> None:
-        """Give the device memory of a block back, unless it has pages there."""
+        """Give a block's device memory back, if no page of the block is there any more."""
         if not block.resident and self.pages.chunks.remove(block):
             self.device.memory.give_managed(self.pages.block_size)
 
     def map_local(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Let the GPU translate pages that are in its memory now."""
+        """Let the GPU translate these pages of a block, which are in the GPU's own memory now."""
         # Pages that nobody has touched have no bytes to move: they appear in device memory.
         if fresh := pages & ~block.populated:
             self.counters.first_on_gpu += fresh.bit_count()
@@ -694,7 +694,7 @@ class VaBlocks:
         self.space.came_home(block.index)
 
     def touched_by_host(self, index: int, pages: PageSet) -> None:
-        """Note that the host has touched pages of a block, and has translations of them."""
+        """Note that the host has touched these pages of a block and can translate them."""
         block = self.pages.block(index)
         block.touched_by_host(pages)
         if block.system & pages:

@@ -218,10 +218,7 @@ class SMLimits:
         return min(launch.kernel.loads_in_flight, float(self.loads_per_warp), held)
 
     def resident_teams(self, launch: Launch) -> int:
-        """Return the teams of a launch that are resident on one SM at a time.
-
-        Raises LaunchOutOfResources when not even one team fits.
-        """
+        """Return how many teams of a launch fit on one SM at a time. Raises LaunchOutOfResources if none fits."""
         warps = -(-launch.threads // self.warp_size)
         units = -(-launch.kernel.registers_per_thread * self.warp_size // self.register_unit)
         with_registers = self.registers // (units * self.register_unit) // self.warp_unit * self.warp_unit

@@ -105,7 +105,7 @@ def parse_topology(text: str) -> Topology:
 
 
 def parse_groups(text: str) -> Groups:
-    """Read the groups of devices that a profile's text describes. Raises TopologyError."""
+    """Read groups of devices from a profile's text: "0,1 2,3" has two groups. Raises TopologyError."""
     groups: list[tuple[int, ...]] = []
     for word in _words(text, "groups"):
         if _GROUP.fullmatch(word) is None:

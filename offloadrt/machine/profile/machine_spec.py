@@ -147,7 +147,7 @@ class MachineSpec:
             raise ProfileError(self.path, key, str(error)) from None
 
     def flag(self, key: str) -> bool:
-        """Return the truth value of an entry. Raises ProfileError if it is neither true nor false."""
+        """Return an entry's value, true or false. Raises ProfileError if it is neither."""
         value = self._entry(key).value
         if not isinstance(value, bool):
             raise ProfileError(self.path, key, f"is {value!r}, but true or false is needed")
@@ -177,10 +177,7 @@ class MachineSpec:
         return read
 
     def derived(self, make: Callable[[MachineSpec], T]) -> T:
-        """Return ``make(self)``, called once for each profile; the result must not change.
-
-        Raises what ``make`` raises.
-        """
+        """Return ``make(self)``, computed once for each profile and never changed. Raises what ``make`` raises."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return cast(T, self._derived[make])
@@ -509,11 +506,9 @@ def scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Mac
 
 @lru_cache(maxsize=64)
 def as_written(files: _Files, kind: _Kind) -> MachineSpec:
-    """Return the profile of the last of ``files``, as written in the file and its bases.
+    """Return the profile of the last of ``files``, as written there and in its bases. Raises ProfileError.
 
     The cache compares the texts of the files, so that a file may change between two loads.
-
-    Raises ProfileError.
     """
     *bases, (path, text) = files
     base = as_written(tuple(bases), kind) if bases else None

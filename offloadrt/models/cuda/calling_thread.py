@@ -152,7 +152,7 @@ class PrimaryContext:
 
 @attrs.define(eq=False)
 class ProgramState:
-    """The state, besides the machine's, that all threads of a CUDA program share."""
+    """The state that all threads of a CUDA program share: allocations, memory used in place, streams and devices."""
 
     allocations: Allocations
     mapped: MappedMemory
@@ -168,7 +168,7 @@ class ProgramState:
 
 @checks_arguments
 class CallingThread(ProgramThread):
-    """The part of a host thread that all its groups of calls use: the current device, and stream arguments.
+    """The part of a CUDA host thread that all its groups of calls use: the current device, and stream arguments.
 
     context: a function that returns the context of a device, and makes it if needed. state: what all threads of the
     program share.

@@ -50,7 +50,7 @@ Shape = int | tuple[int, int]
 
 @attrs.frozen(eq=False)
 class PreparedLaunch:
-    """A kernel launch whose arguments have been checked."""
+    """A kernel launch whose arguments have been checked and converted, and which has not been submitted yet."""
 
     launch: Launch
     values: Sequence[Any]

@@ -217,7 +217,7 @@ class ProgramArrays:
 
 @attrs.define(eq=False)
 class DeviceGlobals:
-    """The globals of declare target of a program, and where they lie in the program images on the devices.
+    """A program's globals of declare target, with their places in the device images (the program on each device).
 
     `load` loads the image on devices that have none, and adds the globals declared so far to every device's image.
     """

@@ -101,9 +101,9 @@ def construct_launch(
 
 
 def check_arguments(kernel: Kernel, arguments: Sequence[Any], made_by: str = "t.array(...)") -> None:
-    """Raise TypeError for an object that is no kernel and for an array of another program.
+    """Raise TypeError if `kernel` is no kernel, or an argument is a list or a NumPy array instead of a program's array.
 
-    made_by: the call of the model that makes an array which kernels can use.
+    made_by: the call that makes an array for kernels in the program's model, to be named in the message.
     """
     given: object = kernel
     if not isinstance(given, Kernel):
@@ -137,8 +137,8 @@ def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
 
     A new actor does so: it waits for what the directive has submitted, returns the directive's stream unless the queue
     lasts, and unmaps the directive's own maps, or the rest of those that it was about to unmap. Then it runs the
-    queue's post-processing and the hook of the memory configuration. It copies nothing back. Only the end of the
-    program waits for this actor. A real directive cannot be left early, for example at a timeout.
+    queue's post-processing and the memory configuration's hook `left_early`. It copies nothing back. Only the end of
+    the program waits for this actor. A real directive cannot be left early, for example at a timeout.
     """
     if device.ended is not None or device.sim.ending:
         return
@@ -186,7 +186,7 @@ class LastingQueue(WorkQueue, Protocol):
     """A queue that lives longer than the directives in it, such as an async queue of OpenACC."""
 
     async def use(self, device: OffloadDevice, queue: DirectiveQueue, work: Work, /) -> None:
-        """Do `work` for a directive in this queue's stream; `queue` is the directive's own queue."""
+        """Do `work` for one directive in this queue's stream; `queue` holds what belongs to that directive alone."""
 
 
 async def in_directive(

@@ -128,7 +128,7 @@ class Barrier:
         return self._open
 
     async def wait(self, number: int) -> None:
-        """Wait for the other threads; `number` is the calling thread's number in its team."""
+        """Wait for the other threads of the team; `number` is the calling thread's number in the team."""
         gate = self._open
         gate.arrived.append(number)
         if len(gate.arrived) == self.parties:
@@ -157,9 +157,9 @@ T = TypeVar("T", bound="ProgramThread")
 class OffloadProgram(ABC, Generic[T]):
     """A program on a machine, in any programming model, whose class of host threads is `T`.
 
-    on_devices: the runtime's options on every device. Raises ValueError for an unknown name as an option's value, or
-    without the `host_program` that the memory configuration needs; UnifiedMemoryUnavailable when the devices lack what
-    that configuration requires.
+    on_devices: the options of the offloading runtime on every device. Raises ValueError for an unknown name as an
+    option's value, or if the memory configuration needs a `host_program` and there is none; UnifiedMemoryUnavailable
+    when the devices lack what that configuration requires.
 
     A program ends with `finish`: background work of the threads completes, and pooled device memory is returned.
     """
@@ -222,7 +222,7 @@ class OffloadProgram(ABC, Generic[T]):
             self.start_actors()
 
     def start_actors(self) -> None:
-        """Spawn the daemon actors of the devices, once."""
+        """Spawn the daemon actors of the devices; `start` calls this once."""
         for device in self.devices:
             device.start()
 
@@ -244,7 +244,7 @@ class OffloadProgram(ABC, Generic[T]):
             lock.release()
 
     async def start_device(self, device: OffloadDevice) -> None:
-        """Load the program on one device."""
+        """Load the program on one device, in a model whose runtime starts at its first call (`start_devices`)."""
         await device.plugin.load_program()
 
     # threads
@@ -393,7 +393,7 @@ class OffloadProgram(ABC, Generic[T]):
 
 @attrs.frozen(eq=False)
 class ThreadPlace:
-    """What a host thread is made with: its number, its team's size and barrier, and the memory of its number."""
+    """The data from which a host thread is made: its number, its team's size and barrier, its heap and its stack."""
 
     number: int
     num_threads: int
@@ -540,7 +540,7 @@ class ProgramThread(ABC):
 
 @attrs.frozen
 class Model:
-    """A programming model, as its entry point in the group ``offloadrt.models`` provides it."""
+    """A programming model: its options, its program class and its module (entry points of ``offloadrt.models``)."""
 
     options: type[ProgramOptions]
     """The options class of the model's programs; its `model` is the entry point's name."""

@@ -132,7 +132,7 @@ class TaskNotes:
 
 @attrs.define(eq=False)
 class TaskGraph:
-    """What a thread has recorded of a taskgraph region: an executable graph that replays the region's tasks."""
+    """The record of a taskgraph region of one thread: an executable graph that replays the region's tasks."""
 
     device: OffloadDevice
     graphs: Graphs
@@ -148,7 +148,7 @@ class TaskGraph:
 
 
 class TaskGraphs:
-    """What one thread has recorded of its taskgraph regions, to replay them."""
+    """The records of one thread's taskgraph regions, by which the regions are replayed."""
 
     def __init__(self) -> None:
         self._records: dict[Hashable, TaskGraph] = {}

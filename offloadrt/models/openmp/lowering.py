@@ -396,7 +396,7 @@ INITIAL_DEVICE: Final = -1
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region that runs on the host. `own`: the firstprivate and private arrays, of which it gets copies."""
+    """A target region that runs on the host. `own`: its firstprivate and private arrays, which it uses as copies."""
 
     launch: Launch
     arguments: tuple[Any, ...]

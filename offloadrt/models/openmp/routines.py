@@ -512,7 +512,7 @@ def initial_device(t: RoutineCaller) -> int:
 def in_routine(
     t: RoutineCaller, name: str, device: int | None, work: Work, *, mandatory: bool = True
 ) -> Awaitable[OffloadDevice]:
-    """Run a routine's work on a device. mandatory: whether a driver call that fails ends the device and the routine."""
+    """Run `work` as an OpenMP routine on a device. mandatory: whether a failing driver call ends routine and device."""
     return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
 
 

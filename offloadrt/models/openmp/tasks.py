@@ -125,7 +125,7 @@ class TaskRegion:
 
 
 class HiddenHelpers:
-    """The team of hidden helper threads: daemon actors that take ready tasks in order.
+    """The team of hidden helper threads of LLVM's runtime: daemon actors that run deferred tasks in order of readiness.
 
     In the sums of host time, a helper counts only while it runs a task.
     """
@@ -188,7 +188,7 @@ class HiddenHelpers:
         *,
         observed: bool = True,
     ) -> Task:
-        """Create a deferred task, which starts once its predecessors are done; the call itself does not wait."""
+        """Create and return a deferred task, which calls `run` once its predecessors are done; do not wait for it."""
         task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
         if self.tell is not None and observed:

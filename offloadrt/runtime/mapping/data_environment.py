@@ -57,9 +57,9 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
     """Lock the entries that a look-up has visited, one after the other as `lookupMapping` does.
 
     The caller holds the table lock, also while it waits here for an entry that is being copied. LLVM keeps the lock of
-    the last entry while the directive works with that entry. Here that lock is kept only if `keeps`, that is, if the
-    caller awaits something under it; any other lock is only waited for. When this raises, no lock is kept. owned: an
-    entry whose lock the caller holds already, which is skipped.
+    the last entry while the directive works with that entry. Here this lock is kept only if `keeps` is set, as a caller
+    does that awaits something under it; for any other entry, this waits until the lock is free. When this raises, no
+    lock is kept. owned: an entry whose lock the caller holds already, which is skipped.
     """
     for entry in lookup.visited:
         if entry is owned:
@@ -144,9 +144,9 @@ def count_down(entry: Entry, flags: MapFlags) -> None:
 
 
 def ending_entries(device: OffloadDevice, queue: DirectiveQueue) -> list[tuple[Entry, MapItem]]:
-    """Return the list of (entry, map item) that the queue's directive has counted down, for callers to append to.
+    """Return the list of (entry, map item) whose counts the queue's directive has decremented; callers append to it.
 
-    When the queue has drained, unused entries of the list are removed; a call while the list is empty schedules that.
+    The first call schedules the clean-up: when the queue has drained, unused entries of the list are removed.
     """
     if not queue.ending:
         queue.post_processing.append(functools.partial(_finish_data_end, device, queue.ending, queue.cause))
