@@ -159,7 +159,7 @@ def check_folder(out: Path) -> None:
 
 
 def read_by(scenario: Scenario, given: Mapping[str, Any], *profiles: str | None) -> list[str | Path | None]:
-    """Return all texts and paths that may name files which a run reads: its script, parameters and profiles."""
+    """Return everything that may name a file to read: the scenario's script, given texts, and profiles."""
     return [scenario.path, *(value for value in given.values() if isinstance(value, str)), *profiles]
 
 

@@ -78,7 +78,7 @@ class ScenarioRecord:
 
 @attrs.frozen
 class SweepFailure:
-    """A failed run of a sweep; `of_program` tells whether the program raised, or else the run could not be made."""
+    """A failed run of a sweep. of_program: whether the program itself raised; otherwise the run could not be made."""
 
     parameters: dict[str, Value]
     message: str

@@ -87,7 +87,7 @@ def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
 
 @contextlib.contextmanager
 def interruptible(what: str) -> Iterator[None]:
-    """Let Ctrl-C end only the `with` body, an optional part of the work; then print that part `what` is left out."""
+    """Let Ctrl-C end only the `with` body, an optional part of the work; then print that `what` is left out."""
     try:
         yield
     except KeyboardInterrupt:
@@ -141,7 +141,7 @@ _REFRESHED_S = 0.5
 
 
 class StepProgress:
-    """Counts the steps of a piece of work, and writes lines with an estimate of the remaining time."""
+    """Counts the steps of a long piece of work for progress lines, and estimates the remaining time."""
 
     def __init__(self) -> None:
         self.title = ""

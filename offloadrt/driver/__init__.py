@@ -35,7 +35,7 @@ from offloadrt.sim import LockStatistics
 
 
 class BlockCalls(Protocol):
-    """The calls by which the runtime's allocators obtain and free blocks of device memory."""
+    """The driver library's calls by which the runtime's allocators obtain and free blocks of device memory."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int: ...
     async def free(self, address: int) -> None: ...
@@ -49,7 +49,7 @@ class ManagedCalls(Protocol):
         """Return the unified-memory driver; None until the program uses managed memory."""
 
     def start(self) -> Uvm:
-        """Begin to use managed memory: spawn the unified-memory driver's actors. The caller must be a running actor."""
+        """Begin to use managed memory: spawn the actors of the unified-memory driver. Called by a running actor."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
         """Allocate managed memory of `nbytes` bytes, and return its address. name: the object's name in reports."""
@@ -94,7 +94,7 @@ class Driver(Protocol):
         """Spawn the actors of the kernel driver and the device. Called by a running actor."""
 
     def share_buffer(self) -> None:
-        """Copy only one piece of pageable memory at a time, through one pinned buffer; call this before any copy."""
+        """Stage copies of pageable memory through one pinned buffer, one piece at a time; call this before any copy."""
 
     def locks(self) -> dict[str, LockStatistics]:
         """Return the statistics of the driver's locks, by name."""

@@ -110,7 +110,7 @@ class DriverError(Exception):
         self.args = (self.call, self.code, self.detail)
 
     def locate(self, thread: str, time: float, device: int) -> None:
-        """Record which thread made the call, and when the call returned."""
+        """Record for the message which thread made the call, on which device, and when (virtual seconds) it ended."""
         self.where = f" ({thread} at {time:.9f} s, device {device})"
 
     def __str__(self) -> str:
@@ -297,7 +297,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """Lists what memory a kernel accesses outside the device's own blocks, as fields of its ``KernelPacket``."""
+    """The memory outside the device's own blocks that a kernel accesses; copied into the kernel's ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""

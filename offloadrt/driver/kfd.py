@@ -395,7 +395,7 @@ class Kfd:
     def unmap(self, begin: int, nbytes: int) -> int:
         """Remove the GPU's translations of a range, for an experiment; return how many pages had one.
 
-        This takes no time: the ablation asks what the loss of translations costs, not their removal.
+        This takes no time: the experiment asks what the loss of translations costs, not their removal.
         """
         gone = self.device.pages.remove(begin, begin + nbytes)
         self._counts.unmapped += gone
@@ -412,7 +412,7 @@ class Kfd:
     # Work
 
     async def in_kernel(self, dt: float) -> None:
-        """Work for ``dt`` seconds under the process lock, within a call of the kernel driver."""
+        """Work for ``dt`` seconds in a call of the kernel driver, under the process lock, for which others may wait."""
         since = self.machine.sim.now
         # No hand-over is charged, because profiles have none for a mutex of the kernel. A contended process lock is
         # predicted too fast, by one wake-up for each wait.

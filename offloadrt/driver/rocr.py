@@ -352,7 +352,7 @@ class AsyncHandler:
 
 
 class RocrSignals:
-    """The signals of one device's library; ``handler`` is the thread that runs asynchronous handlers."""
+    """The calls for HSA signals on one device; ``handler`` is the thread that runs the handlers of set signals."""
 
     def __init__(self, context: RocrContext, handler: AsyncHandler) -> None:
         self._machine = context.machine

@@ -50,7 +50,7 @@ class Loop:
 
 @attrs.frozen
 class Within:
-    """The condition ``low <= index <= high``, whose bounds do not change in the loop; None stands for no bound."""
+    """The condition ``low <= index <= high`` in a kernel's source; the bounds are polynomials, None for no bound."""
 
     low: Polynomial | None
     index: Polynomial | None
@@ -62,7 +62,7 @@ class Within:
 
 @attrs.frozen(eq=False)
 class Probability:
-    """The probability that a condition holds, as a tree: `not`, `and` and `or` over the single tests (branches)."""
+    """A condition in a kernel's source: a tree of `not`, `and` and `or` over single tests, with probabilities."""
 
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
@@ -85,14 +85,14 @@ class Probability:
 
     @property
     def plain(self) -> tuple[Probability, bool]:
-        """Remove a leading `not` from the condition; return the rest, and whether there was a `not`."""
+        """Return the condition without the `not`s around it, and whether these negate it."""
         if self.kind != "not":
             return self, False
         plain, negated = self.parts[0].plain
         return plain, not negated
 
     def hints(self) -> Iterable[Hint]:
-        """Yield the hint of each test in the condition: what the program says about it with `expect`."""
+        """Yield the hint of each test in the condition: the probability given to `expect`, None without one."""
         if self.kind == "branch":
             yield self.hint
         for part in self.parts:
@@ -147,12 +147,12 @@ def loops_of(path: Path) -> tuple[Loop, ...]:
 
 
 def guessed_branch(line: int) -> str:
-    """Return the message that the probability of a branch was assumed, not known."""
+    """Return the warning that the branch at this source line is taken with an assumed probability."""
     return f"line {line}: the branch is taken with probability {BRANCH}"
 
 
 def guessed_loop(loop: Loop) -> str:
-    """Return the message that a loop's number of iterations was assumed, because its bounds are data."""
+    """Return the warning that a loop's number of iterations is assumed, because array contents decide its bounds."""
     return f"line {loop.line}: the loop over {loop.name} runs {UNKNOWN_LOOP:g} times"
 
 

@@ -148,7 +148,7 @@ FAR = 1 << 100
 
 @attrs.frozen
 class Cut:
-    """Restricts iterations to ``low <= index <= high``, where `index` is a polynomial without a constant term."""
+    """A condition ``low <= index <= high`` on loop variables; `index` is a polynomial without a constant term."""
 
     index: Polynomial
     low: int
@@ -256,7 +256,7 @@ class SymbolicOperation:
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:
         """Return the smallest and the largest result of the operation; None if unknown.
 
-        ends_of: returns the smallest and the largest value of an operand, a polynomial.
+        ends_of: returns the smallest and the largest value of an operand that is a polynomial; None if unknown.
         """
         ends_of_operands = [
             part.ends(ends_of) if isinstance(part, SymbolicOperation) else ends_of(part) for part in self.operands

@@ -305,7 +305,7 @@ class Signature:
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
-        """Make a launch's `Counting` (how often code runs) from the nest's scalars and its arrays' lengths.
+        """Return a `Counting` for a launch, which tells how often code runs, from its scalars and its arrays' lengths.
 
         KernelError for arguments that the nest cannot take.
         """

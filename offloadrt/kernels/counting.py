@@ -325,9 +325,9 @@ class Counting:
         return self.hinted(loop.trips, "how often a loop runs", math.inf)
 
     def hinted(self, hint: float | str, what: str, most: float = 1.0) -> float:
-        """Return the number given to `expect`, or the value of the scalar parameter that is named there instead.
+        """Return the value of a hint: the number given to `expect`, or the scalar parameter that is named there.
 
-        what: names the number in errors. Raises KernelError if it is not in 0..`most`.
+        what: says in errors what the number is. Raises KernelError if a parameter's value is not in 0..`most`.
         """
         if not isinstance(hint, str):
             return float(hint)

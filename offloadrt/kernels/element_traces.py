@@ -99,7 +99,7 @@ class ElementTrace:
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...] | None:
-        """Return the numbers of iterations of the distributed loops, one per loop; None if they form no rectangle."""
+        """Return the number of iterations of each distributed loop; None if one depends on another loop's variable."""
         ranges = [self.counting.range_of(loop, self.counting.numbers) for loop in self.analysis.distributed]
         return None if None in ranges else tuple(len(each) for each in ranges if each is not None)
 
@@ -130,7 +130,7 @@ class ElementTrace:
 
     @property
     def strides_apart(self) -> bool:
-        """Tell whether, in some array, an inner distributed loop makes longer steps than an outer one.
+        """Tell whether, in some array, an inner distributed loop moves farther in a step than an outer one.
 
         A transposition does so, and so do the passes of a Fourier transform.
         """

@@ -59,7 +59,7 @@ class MappedSection(NDArrayOperatorsMixin):
 
     @property
     def whole(self) -> NDArray[Any]:
-        """Return an array without contents that has the whole array's shape and type, for code that needs lengths."""
+        """Return an array of the whole array's shape and type, for code that asks for lengths; all elements are 0."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def outside(self, index: object) -> BadAccess:

@@ -130,7 +130,7 @@ class Kernel:
 
     @property
     def team_threads(self) -> int:
-        """Return the threads of a team; `DEFAULT_THREADS` where the kernel leaves them open."""
+        """Return the number of threads in a team: the kernel's, or `DEFAULT_THREADS` if the kernel sets none."""
         return self.threads_per_team or DEFAULT_THREADS
 
     @property
@@ -143,7 +143,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the least and the greatest number of arguments of the body (the analysis checks loop nests)."""
+        """Return the least and the greatest number of arguments of the body; a loop nest's are checked elsewhere."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:

@@ -137,7 +137,7 @@ def _is_short(loops: Sequence[tuple[ast.expr, ast.expr]], body: Sequence[ast.AST
 
 
 def over_a_range(loop: ast.For | ast.AsyncFor) -> str:
-    """Suggest how to write a loop as one over a range: ``reversed(range(n))`` as ``range(n - 1, -1, -1)``."""
+    """Write for a message how to turn a loop into one over a range: ``range(n - 1, -1, -1)`` for a reversed range."""
     variable = loop.target.id if isinstance(loop.target, ast.Name) else "i"
     match loop.iter:
         case ast.Call(func=ast.Name(id="reversed"), args=[ast.Call(func=ast.Name(id="range"), args=[*bounds])]):
@@ -215,7 +215,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def reads_first(body: Sequence[Statement], name: str) -> bool:
-    """Tell whether an iteration may read the scalar `name` before it has assigned to it."""
+    """Tell whether an iteration of a loop with this body may read the scalar `name` before it assigns to it."""
     return _run(body, name, False)[0]
 
 
@@ -288,7 +288,7 @@ class LoopNest:
         return called(self.source, call) or ""
 
     def constant(self, name: str) -> complex | None:
-        """Return the number that a global name stands for: int, float or complex."""
+        """Return the number that a global name has in the kernel's module: int, float or complex; None for others."""
         value = self.source.names.get(name)
         return value if isinstance(value, int | float | complex) else None
 
@@ -604,7 +604,7 @@ def _stores_an_element(node: ast.stmt) -> bool:
 
 
 def written_out(source: Source) -> Source:
-    """Return the source with its short forms of loops written out: products of ranges and literal numbers.
+    """Return the source with loops over products of ranges, and over literal numbers, written out as plain loops.
 
     Raises SourceRefused for a range of a product that depends on the product's variables, for another loop inside a
     loop over numbers, and for an assignment to the variable of such a loop.

@@ -66,7 +66,7 @@ class AccessStream:
 
     @property
     def reach(self) -> Reach:
-        """Return the elements that the accesses touch, as runs of neighbours: one list of loads, one of stores."""
+        """Return what the accesses touch: ranges of elements, and the runs of neighbours that are loaded and stored."""
         return self._reach()
 
 
@@ -307,7 +307,7 @@ class Moved:
 
 @attrs.frozen(eq=False)
 class Moves:
-    """All elements that a launch loads from memory and stores there; gives the bytes moved per byte of elements."""
+    """What a launch loads from memory and stores there, over all arrays; gives the bytes moved per byte of elements."""
 
     _find: Callable[[], Sequence[Moved]]
     _known: dict[tuple[int, float], float] = attrs.field(factory=dict, init=False, repr=False)

@@ -281,7 +281,7 @@ class Runs:
 
 
 def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
-    """Return the values offset + Σ step·k with 0 <= k < count, for each (step, count); None if these are too many."""
+    """Return all values offset + Σ step·k with 0 <= k < count for each (step, count), as runs; None if too many."""
     starts, length = np.array([offset], np.int64), 1
     for step, count in sorted((abs(step), count) for step, count in steps):
         if step <= length:
@@ -301,7 +301,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` runs of the values that `runs` describes, from the smallest k of the longest steps."""
+    """Return at most `most` of the runs (stretches of neighbours) that `runs` would return, the first of them."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):

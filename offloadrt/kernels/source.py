@@ -240,7 +240,7 @@ Statement = Assignment | Conditional | RangeLoop
 
 
 def statements(body: Iterable[ast.stmt]) -> tuple[Statement, ...]:
-    """Convert syntax nodes to statements; skip `pass` and statements that a kernel's source cannot have."""
+    """Convert Python's syntax nodes to this module's statements; skip `pass` and what a kernel cannot have."""
     nodes = [_statement(node) for node in body]
     return tuple(node for node in nodes if node is not None)
 

@@ -167,7 +167,7 @@ class Device(ABC):
     def of_process(self, number: int, host_memory: HostMemory) -> Self:
         """Return the object by which process ``number`` uses the device; the device counts its processes.
 
-        ``host_memory`` is the process's host memory.
+        ``host_memory``: the host memory of that process.
         """
         if number == self.process:
             return self

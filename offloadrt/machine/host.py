@@ -167,7 +167,7 @@ class Cores:
             yield from me.interrupted()
 
     def give_back(self) -> None:
-        """Give the calling thread's core up; the thread that has waited longest gets it."""
+        """Give the calling thread's core up; the thread that has waited longest for a core gets it."""
         self.ended(self._sim.current)
 
     # ------------------------------------------------------------------ for a lock, which begins a thread's work
@@ -199,7 +199,7 @@ class Cores:
         return False
 
     def ended(self, actor: Actor) -> None:
-        """Take the core from ``actor``; the thread that has waited longest gets it and begins its work at once.
+        """Take the core from ``actor``, whose work is over; the longest waiter gets it and begins to work at once.
 
         Nothing happens if the actor was cancelled while it waited for a core.
         """
@@ -563,7 +563,7 @@ class HostWorkersSpec:
     """Whether each algorithm has all cores for itself (an ablation)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
-        """Return how many cores an algorithm can use: at most one for each iteration; only one if not ``parallel``."""
+        """Return how many cores an algorithm can use: at most one per iteration, and only one if not ``parallel``."""
         return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
 
 

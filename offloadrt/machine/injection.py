@@ -63,7 +63,7 @@ class InjectedFault:
         return kind == self.kind and now >= self.since and self.name in ("", name)
 
     def strikes(self, count: int) -> bool:
-        """Tell whether the fault strikes the event that is number ``count`` of those counting toward it."""
+        """Tell whether the fault strikes the event that is the ``count``-th of those for which `concerns` is true."""
         return count >= self.number if self.onwards else count == self.number
 
 

@@ -280,7 +280,7 @@ class DeviceMemory:
 
     @property
     def free_bytes(self) -> int:
-        """Return the bytes that the kernel driver can still hand out."""
+        """Return the bytes of device memory that the kernel driver has not handed out."""
         handed_out = self._handed_out
         return self.capacity - handed_out.held - handed_out.managed
 

@@ -32,12 +32,12 @@ class LevelOverTime:
         self.number = 0
 
     def rise(self) -> None:
-        """Raise the number by one, from now on."""
+        """Raise the number by one, from the present virtual time on."""
         self._account()
         self.number += 1
 
     def fall(self) -> None:
-        """Lower the number by one, from now on."""
+        """Lower the number by one, from the present virtual time on."""
         self._account()
         self.number -= 1
 
@@ -116,7 +116,7 @@ class Servers(Generic[M]):
             self.queued.rise()
 
     def claim(self) -> bool:
-        """Reserve an idle server until ``done`` is called; return False when no server is idle."""
+        """Reserve an idle server, whose work the caller does itself, until ``done``; return False if none is idle."""
         if self.idle <= 0:
             if not self._grow:
                 return False

@@ -95,7 +95,7 @@ class FairShare:
 
     @property
     def serves(self) -> bool:
-        """Tell whether any user is being served now."""
+        """Tell whether any user is being served now, so that the shared resource is in use."""
         return self._used > 0.0
 
     def rate(self, ticket: Ticket) -> float:
@@ -181,7 +181,7 @@ class FairShare:
         self._divide()
 
     def resume(self, now: float) -> None:
-        """Take back one ``halt``."""
+        """Take back one ``halt``; after the last one, all users are served again."""
         self.advance(now)
         self._halts -= 1
         assert self._halts >= 0, "resumed more often than halted"

@@ -27,12 +27,12 @@ _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt
 
 
 def uncertainty() -> Any:
-    """Return an extension's functions that draw random values of uncertain costs. UserError if not installed."""
+    """Return the extension's module that draws random values of uncertain costs. UserError if it is not installed."""
     return installed(_CERTAINTY, "draws")
 
 
 def clock_of(jobs: int) -> Callable[[], float]:
-    """Return the clock, in seconds, that measures a budget: CPU time for one job, which other load does not affect."""
+    """Return the clock, in seconds, for a budget: CPU time for one job, unaffected by other load, else real time."""
     return time.process_time if jobs == 1 else time.monotonic
 
 
@@ -68,7 +68,7 @@ class Effort:
         return cls(draws, budget_s)
 
     def is_hopeless(self, draw_s: float) -> bool:
-        """Tell whether fewer than `LEAST` draws (runs with random costs) fit into the budget; one takes `draw_s`."""
+        """Tell whether the budget is too small for `LEAST` draws (runs with random costs) of `draw_s` seconds each."""
         return self.draws is None and LEAST * draw_s > self.budget_s
 
 
@@ -77,7 +77,7 @@ NO_DRAWS: Final = Effort(draws=0)
 
 @attrs.frozen
 class Decider:
-    """An uncertain entry of a machine's profile that decides which of two variants is faster."""
+    """A profile entry whose value is uncertain and decides which of two variants is faster."""
 
     entry: str
     machine: str

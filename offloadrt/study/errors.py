@@ -44,7 +44,7 @@ class ScenarioNotFound(UserError):
 
 
 class ScenarioRefused(UserError, TypeError):
-    """Raised when a function decorated with `@scenario` cannot be a scenario, or returned what is no result."""
+    """Raised when a function decorated with `@scenario` cannot be a scenario, or its return value is no result."""
 
 
 class ScriptFailed(Exception):

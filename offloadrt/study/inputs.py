@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """Give named inputs these quantiles of their ranges while the body runs; yield a dict of the values used."""
+    """Let named inputs take these quantiles of their ranges while the body runs; yield the values used, by name."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:
@@ -86,5 +86,5 @@ def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]
 
 
 def named_range(name: str) -> InputRange | None:
-    """Return the input range of this name; None if no program has made it."""
+    """Return the input range with this name, of all that programs have made; None if there is none."""
     return _NAMED.get(name)

@@ -55,8 +55,8 @@ def execute(
     `draws` and `budget_s` are as in `compare`, but by default no draws are made; with `draws=None`, up to 8 are made
     within 4 s.
 
-    Raises ParameterError and UserError for what was asked wrongly; ScriptFailed, with the script's own traceback as its
-    text, for whatever else the scenario raises.
+    Raises ParameterError and UserError for a wrong request; ScriptFailed, with the script's own traceback as its text,
+    for whatever else the scenario raises.
     """
     chosen = found(scenario)
     watched = {name: keywords.pop(name) for name in _WATCHERS if name in keywords}
@@ -157,7 +157,7 @@ def compare(
 
 
 def found(scenario: Asked) -> Scenario:
-    """Return the scenario of that name, path or object. Raises ScenarioNotFound, ScriptFailed, ParameterError."""
+    """Return the scenario with this name or path, or the object. ScenarioNotFound, ScriptFailed, ParameterError."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str | Path):
@@ -186,7 +186,7 @@ _FIELDS = tuple(field.name for field in attrs.fields(RunSpec))
 
 
 def several(scenario: Scenario, keywords: Mapping[str, Any]) -> tuple[dict[str, Sequence[Any]], RunSpec]:
-    """Divide keywords into the axes of a sweep, with their values, and the spec that all runs share.
+    """Divide keywords into the axes of a sweep (values by name) and the spec (options) that all its runs share.
 
     Raises ParameterError for an unknown name, and for an axis without values.
     """

@@ -233,7 +233,7 @@ class RunSpec:
 
     @property
     def policies(self) -> dict[str, str | None]:
-        """Return the policies that replace the program's own choices, by field name; None: the program chooses."""
+        """Return the policies that the user chose instead of the program's, by field name; None where none is set."""
         return {name: getattr(self, name) for name in POLICIES}
 
     def changed(self) -> dict[str, Any]:
@@ -277,9 +277,9 @@ class RunSpec:
 
     @property
     def ends(self) -> Mapping[str, str | float]:
-        """Return `range_end` as a mapping from entries to positions in their ranges.
+        """Return `range_end` as a mapping from profile entries to positions in their ranges.
 
-        Raises UserError if it is a text, that is, one end for all ranges.
+        Raises UserError if `range_end` is a text, that is, one position for all ranges.
         """
         if isinstance(self.range_end, str):
             raise UserError(f"range_end {self.range_end}: it is of all ranges; none can be taken elsewhere as well")
@@ -293,7 +293,7 @@ class RunSpec:
         return attrs.evolve(self, range_end={**self.ends, **ends})
 
     def elsewhere(self, machine: str) -> RunSpec:
-        """Return the spec for another machine, with those overrides of choices and range ends that fit its entries."""
+        """Return the spec for another machine, with only those chosen entries and range ends that fit that machine."""
         from offloadrt.study.running import profiles
 
         entries = profiles.load(machine, runtime=self.runtime).entries

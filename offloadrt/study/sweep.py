@@ -65,7 +65,7 @@ class Point:
 
     @property
     def axis_values(self) -> dict[str, Value]:
-        """Return the values that distinguish this point from the others: its parameters and the varied options."""
+        """Return what distinguishes this point of a sweep from the others: its parameters and the varied options."""
         return {**self.parameters, **self.varied}
 
     def to_row(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Keys:
     _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
 
     def of(self, point: Point) -> str:
-        """Return the key of a run of a sweep (`Point.key`). Raises ScenarioNotFound, ScriptFailed, UserError."""
+        """Return the key that identifies a point's result (`Point.key`). ScenarioNotFound, ScriptFailed, UserError."""
         options = point.options
         asked = point.scenario, options.machine, options.runtime
         digests = self._known.get(asked)
@@ -144,7 +144,7 @@ def _file_of(value: object) -> Path | None:
 
 
 def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Value, ...]:
-    """Read the values of an axis. Raises ParameterError for a bad value, and for a repeated value."""
+    """Check and convert the values of an axis. Raises ParameterError for a bad value, and for a repeated value."""
     read = tuple(read_value(scenario, name, value) for value in values)
     for number, value in enumerate(read):
         if value in read[:number]:
@@ -153,7 +153,7 @@ def read_axis(scenario: Scenario, name: str, values: Sequence[Any]) -> tuple[Val
 
 
 def read_value(scenario: Scenario, name: str, value: Any) -> Value:
-    """Read one value of an axis. Raises ParameterError for a value that the parameter does not accept."""
+    """Check and convert one value of an axis. Raises ParameterError for a value that the parameter does not accept."""
     return str(value) if is_option(scenario, name, value) else scenario.bind_one(name, value)
 
 

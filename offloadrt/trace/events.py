@@ -495,7 +495,7 @@ _PART = re.compile(r"(?P<length>\d+)")
 
 @functools.lru_cache(maxsize=4096)
 def plain_kernel(name: str) -> str:
-    """Shorten LLVM's kernel name to function and line, `main:16` or `OMPStream::copy:90`; keep other names."""
+    """Shorten LLVM's kernel name to function and line: `main:16`, `OMPStream::copy:90`; return others unchanged."""
     found = _OF_LLVM.match(name)
     return name if found is None else f"{demangled(found['function'])}:{found['line']}"
 

@@ -84,7 +84,7 @@ class Events(Sequence[Event]):
 
 
 class CausalObserver(ResumptionObserver, Protocol):
-    """Notes which actor resumes which, and where directives stand in the source; these notes are no trace events."""
+    """Notes which actor resumes which, and where directives stand in the source, for analyses of a run."""
 
     position: Callable[[], int]
     """Returns the number of events so far."""
@@ -98,19 +98,19 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note that a thread begins an activity: "barrier", "taskwait", "depend", "critical" or "compute"."""
 
     def end(self, actor: Actor) -> None:
-        """Note that the thread's innermost activity has ended."""
+        """Note that the innermost activity of a thread ("barrier", "taskwait", …) has ended."""
 
     def activities_of(self, actor: Actor) -> Sequence[str]:
         """Return the activities that a thread is in, the innermost one last."""
 
     def task_made(self, actor: Actor, name: str) -> int:
-        """Note that a thread makes a deferred task; return its number, for `task_run`."""
+        """Note that a thread makes a deferred task named `name`; return the task's number, for `task_run`."""
 
     def task_run(self, actor: Actor, task: int) -> None:
         """Note that the next directive of a thread is the deferred task with this number."""
 
     def called_with(self, actor: Actor, arguments: Mapping[str, int | str]) -> None:
-        """Note the arguments of the call that a thread is in."""
+        """Note the arguments (by name) of the driver call that a thread is in."""
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
         """Note that the kernel with this number, made by `launch`, has reached the compute units."""
@@ -119,7 +119,7 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Record the source line of directive number `directive`, which `actor` begins, for `source_lines`."""
 
     def call_at(self) -> int:
-        """Return a number that stands for the program's line that calls the driver; NO_CAUSE if it is not recorded."""
+        """Return a number that identifies the program's line of the present driver call; NO_CAUSE if unknown."""
 
 
 class Trace:
@@ -196,7 +196,7 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event outside the count and the hash, with a time `in_s` virtual seconds from now.
+        """Record an event that counts neither in `count` nor in the hash, at a time `in_s` virtual seconds from now.
 
         of: (actor, device, cause) of the event; cause is the directive's number. what: its other fields.
         """
@@ -366,7 +366,7 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
 
 @attrs.define(eq=False)
 class FaultPhase:
-    """A phase of serving page faults, such as a fetch or a copy, by the running actor; it lasts until `end`."""
+    """One phase, until `end`, of an actor's work on page faults, such as a fetch or a copy, for the trace."""
 
     _trace: Trace
     _sim: Simulation
@@ -383,7 +383,7 @@ class FaultPhase:
         self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
 
     def works(self, seconds: float, scale: float) -> None:
-        """Note that the phase's last work begins and takes `seconds`.
+        """Note that the last piece of work in this phase of serving faults begins and takes `seconds`.
 
         `parts`, the costs of the work's parts in seconds, are multiplied by `scale`; the last part ends with the phase.
         """
@@ -402,7 +402,7 @@ class FaultPhase:
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
-    """Return the function that begins a phase of serving faults; None where the trace keeps no events.
+    """Return the function that begins a traced phase of serving page faults; None where the trace keeps no events.
 
     Its arguments are the phase's name, cause (the directive's number), block, pages and fault entries (numbers).
     """

@@ -83,7 +83,7 @@ class Calls:
                 mine.max_s = max(mine.max_s, tally.max_s)
 
     def since(self, earlier: Calls) -> Calls:
-        """Return what was counted after `earlier`; the minima and maxima are those of the whole run."""
+        """Return the calls counted after `earlier`, an older copy; the minima and maxima are those of the whole run."""
         later = Calls()
         for api, tally in self._tallies.items():
             before = earlier._tallies.get(api, _Tally(0, 0.0, 0.0, 0.0))

@@ -253,7 +253,7 @@ class Captures:
 
 @attrs.define(eq=False)
 class StreamEvent:
-    """A mark in a stream; it is complete when everything before it in the stream is complete.
+    """An event recorded in a stream; it is complete when everything before it in the stream is complete.
 
     Its completion is that of the packet just before it, since the commands of a stream complete in order; the device
     never sees an event. The queue time of a real event's packet is not modelled.
@@ -635,7 +635,7 @@ class Context:
             await self.settled(stream, first)
 
     async def settled(self, stream: Stream, done: Signal) -> None:
-        """Wait in the middle of a call for ``done``, a stream's completion, without the cost of waking a thread up."""
+        """Wait, in the middle of a call, until ``done``, a completion in a stream, is set, without a wake-up cost."""
         begin = self.sim.now
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())

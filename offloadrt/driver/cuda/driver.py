@@ -114,7 +114,7 @@ class CudaDriver:
         """Stream-ordered allocations."""
 
     async def call_copy(self, stream: Stream | None = None) -> None:
-        """Charge what HIP's library does before it calls HSA for a copy; nothing where LLVM calls HSA directly."""
+        """Charge the work of HIP's library before a copy; nothing on machines where LLVM calls HSA directly."""
         if self.costs.copy_library and stream not in self.context.captures.streams:
             await self.context.work(self.costs.copy_library)
 

@@ -309,7 +309,7 @@ class Graphs:
         function: Callable[[], object] | None,
         seconds: float,
     ) -> int:
-        """Add a host function (cuGraphAddHostNode) that takes ``seconds`` on a core; return the node's index."""
+        """Add a host function, which takes ``seconds`` on a core (cuGraphAddHostNode); return the new node's index."""
         return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
 
     @property

@@ -399,7 +399,7 @@ class MemPools:
     async def free(self, address: int, stream: Stream) -> None:
         """Free a pool's memory once the stream's earlier commands have completed (cuMemFreeAsync), without waiting.
 
-        Raises DriverError when no allocation of a pool begins there.
+        Raises DriverError when no allocation of a pool begins at the address.
         """
         with self._context.call("cuMemFreeAsync", stream) as call:
             async with self._context.locked(self._read().free):

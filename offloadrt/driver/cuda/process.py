@@ -415,7 +415,7 @@ class DriverProcess:
         return self._pinned[number]
 
     def share_pinned(self) -> None:
-        """Share pinned ranges among all contexts, as CUDA does; call this before anything is pinned."""
+        """Let all contexts of the process share pinned ranges, as CUDA does; call this before anything is pinned."""
         self._pinned = dict.fromkeys(self._pinned, PinnedRanges())
 
     def manage(self) -> None:

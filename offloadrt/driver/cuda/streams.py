@@ -202,13 +202,13 @@ class Streams:
         return WaitPacket(stream, now, begun), WaitPacket(stream, done, behind)
 
     def callbacks(self) -> CallbackThread:
-        """Return the thread that runs host functions, which is made at its first use."""
+        """Return the context's thread that runs host functions of streams; the first call makes the thread."""
         if self.callback_thread is None:
             self.callback_thread = CallbackThread(self._context.machine, self._context.device.index)
         return self.callback_thread
 
     async def record_event(self, stream: Stream) -> StreamEvent:
-        """Put a mark behind everything submitted to the stream so far (cuEventRecord); return it."""
+        """Put an event behind everything submitted to the stream so far (cuEventRecord), and return the event."""
         with self._context.call("cuEventRecord", stream):
             await self._context.locked_work(self._costs.event_record)
             return StreamEvent(stream, stream.last)

@@ -186,7 +186,7 @@ class Thrashing:
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
-        """Return (block, page) for pages whose pinning ended since the last call, and drop what is known of them."""
+        """Return (block, page) for thrashing pages whose pinning ended since the last call; forget their history."""
         ended = []
         while self.pins and self.pins[0][0] <= now:
             until, index, place = self.pins.popleft()

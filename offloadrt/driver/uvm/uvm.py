@@ -292,7 +292,7 @@ class Uvm:
         self.pages.add(begin, nbytes, populated, name)
 
     def use_system_memory(self) -> None:
-        """Let the device use memory of the host's allocators in place; call it before ``start``, and once.
+        """Let the device use system-allocated memory (malloc) in place; call this before ``start``, and once.
 
         Raises ProfileError when the profile lacks an entry.
         """
@@ -305,7 +305,7 @@ class Uvm:
             self.counter_worker = AccessCounterWorker(blocks, counters)
 
     def add_system(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
-        """Add memory of the host's allocators; the device can access a page as soon as the host has touched it."""
+        """Add system-allocated memory (malloc); the device can access a page once the host has touched the page."""
         self.pages.add(begin, nbytes, populated, name)
         for block, pages in self.pages.parts(begin, nbytes):
             block.use_in_place(pages)

@@ -187,7 +187,7 @@ class VaSpace:
 
     @property
     def costs(self) -> PeerCosts:
-        """Return the extra costs of managed memory on several devices, which are read from the profile at first use."""
+        """Return the extra costs of managed memory on several devices; the first call reads them from the profile."""
         if self._costs is None:
             self._costs = self.machine.spec.read(PeerCosts)
         return self._costs
@@ -195,7 +195,7 @@ class VaSpace:
     # who reaches whom
 
     def enable_peer(self, device: int, peer: int) -> None:
-        """Note that the program has enabled access from a device to the memory of another, ``peer``."""
+        """Note that the program has enabled peer access between a device and another one, ``peer``."""
         self._enabled |= {(device, peer), (peer, device)}
 
     def reaches(self, device: int, other: int) -> bool:
@@ -422,7 +422,7 @@ class VaBlocks:
             self.space.arrived(self.device.local, block.index, pages)
 
     def unmap(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Remove the GPU's translations of these pages, and tell the kernels that may still need them."""
+        """Remove the GPU's translations of these pages of a block, and tell the kernels that may still need them."""
         if pages:
             lost = block.resident & pages
             self.pages.set_state(block, pages, UNMAPPED)
@@ -479,14 +479,14 @@ class VaBlocks:
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
     def map_at_peer(self, block: ManagedBlock, pages: PageSet, member: VaBlocks) -> None:
-        """Let the GPU translate pages that lie on another device, if it can access that one and has no translation."""
+        """Let the GPU translate pages that lie on the device ``member``, if it can access that one and cannot yet."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.local, member.device.local):
             self.counters.remote_maps += 1
             self.pages.set_at_peer(block, pages, member.device.local)
 
     async def map_without_room(self, block: ManagedBlock, pages: PageSet) -> None:
-        """Map pages over the link, because no device memory is free; ``try_again`` undoes it when some is."""
+        """Map pages over the link, because no device memory is free; ``try_again`` unmaps them when some is free."""
         await self.pay(self.costs.block)
         pages &= block.valid
         self.map_remote(block, pages)
@@ -681,7 +681,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host, copying only bytes that it lacks; pages in ``kept`` stay here as read-only copies."""
+        """Move pages to the host; only missing bytes are copied. kept: pages that stay here as read-only copies."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)

@@ -441,7 +441,7 @@ class ComputeUnits:
             trace(event, self.device, packet.stream.queue.number, packet.cause, *row)
 
     def account(self) -> None:
-        """Add the time since the last call to each total that applies now: busy, halted, stalled or draining time."""
+        """Add the time since the last call to the totals that apply: busy, halted, stalled or draining seconds."""
         now = self.sim.now
         dt = now - self._last_accounted
         self._last_accounted = now

@@ -186,7 +186,7 @@ _REGISTER, _DOUBLE = 4, 8
 # gets a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of
 # ``warp_unit``, because an SM has several register files. Shared memory is left out: the kernels here declare none.
 class LaunchOutOfResources(Exception):
-    """Raised when not even one team fits on an SM (the real call fails with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)."""
+    """Raised when not even one team (thread block) fits on an SM, as CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES reports."""
 
 
 @attrs.frozen

@@ -255,7 +255,7 @@ class RingSpec:
 
 @attrs.frozen
 class RingStatistics:
-    """Statistics of a DMA ring; virtual seconds so far. busy_s + idle_s is the time elapsed, unless ``uncontended``."""
+    """Statistics of a DMA ring in virtual seconds; busy_s + idle_s is the time elapsed, unless ``uncontended``."""
 
     busy_s: float
     """Time in which the ring transferred bytes."""

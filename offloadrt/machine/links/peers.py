@@ -77,7 +77,7 @@ class PcieTree:
 
 @attrs.frozen
 class Route:
-    """Says how a copy goes from one device to another: over a link, through the device ``via``, or through the host."""
+    """Says how a copy goes between two devices: over a link, over two links through device ``via``, or by the host."""
 
     link: Link | None = None
     """The direct link; None for a copy through a relay."""

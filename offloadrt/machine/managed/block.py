@@ -52,7 +52,7 @@ def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
 
 
 def how_many(sets: Iterable[tuple[int, int]]) -> int:
-    """Count all pages of several blocks, which are given as (block, bit set of its pages)."""
+    """Return the total number of pages in several blocks, which are given as (block, bit set of its pages)."""
     count = 0
     for _, pages in sets:
         count += pages.bit_count()
@@ -60,7 +60,7 @@ def how_many(sets: Iterable[tuple[int, int]]) -> int:
 
 
 def merged(sets: PageSets) -> dict[int, int]:
-    """Return for each block one set of pages (a bit set), the union of all its sets in `sets`."""
+    """Return for each block the union of all its bit sets of pages in `sets`, a list of (block, bit set)."""
     by_index = dict(sets)
     if len(by_index) < len(sets):
         by_index.clear()
@@ -517,8 +517,8 @@ def _shown(pages: PageSet) -> str:
 class RootChunks:
     """The blocks that have device memory, a root chunk of 2 MiB each (``uvm_gpu_root_chunk_t``), in two orders.
 
-    The driver keeps the order of the last faults (the list ``va_block_used`` of ``uvm_pmm_gpu.c``). The order in which
-    blocks got their memory exists for eviction policies that use it.
+    One is the order of the last faults, as the driver keeps it (the list ``va_block_used`` of ``uvm_pmm_gpu.c``). The
+    other, in which blocks got their memory, exists for eviction policies that use it.
     """
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ _ARRAY: Final = 8
 
 
 def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """Divide `draws` random choices among parts by their `counts`, as NumPy's ``multinomial`` does, but faster.
+    """Divide `draws` random choices among parts in proportion to their `counts`, as NumPy's ``multinomial`` does.
 
     >>> divided([3, 0, 1], 8, np.random.default_rng(1))
     [6, 0, 2]
@@ -142,7 +142,7 @@ class Translations:
             self._watches[span].remove(watch)
 
     def note(self, index: int, more: int) -> None:
-        """Add `more` to the number of untranslated pages of each watched range that contains the block `index`."""
+        """Add `more` to the count of untranslated pages of each watched range that contains the block `index`."""
         span, low = index // _BLOCKS_PER_SPAN, index * self._per_block
         high = low + self._per_block
         for watch in self._watches.get(span, ()):
@@ -438,7 +438,7 @@ class ManagedPages:
                 self.for_stores.follow(block, self.per_block)
 
     def protect(self, block: ManagedBlock, pages: PageSet, *, read_only: bool) -> None:
-        """Make stores to resident pages of a block fault, or allow them again."""
+        """Let stores to resident pages of a block fault (``read_only``), for example as there are copies, or not."""
         if read_only:
             block.protect(pages)
         else:

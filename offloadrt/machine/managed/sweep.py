@@ -244,7 +244,7 @@ WindowOrder = GridStride | Tiled
 
 @attrs.frozen
 class Residence:
-    """Says how much of a launch the SMs of a device hold at the same time."""
+    """What the SMs of a device can hold of a launch at the same time: blocks, and pages that they wait for."""
 
     sms: int
     blocks: int
@@ -458,7 +458,7 @@ class ManagedSweep:
         return sweep
 
     def leave(self, pages: ManagedPages) -> None:
-        """End the kernel's progress, and stop counting missing pages for it."""
+        """End a kernel that has gone through all its windows: stop counting missing pages for it."""
         for hits in self.hits:
             if hits is not None:
                 hits.table.unwatch(hits.watch)
@@ -583,7 +583,7 @@ class ManagedSweep:
         self.at, self.end, self.step_windows = at, end, longest
 
     def reaches(self, pages: ManagedPages, low: int, high: int) -> bool:
-        """Tell whether the current step may touch a page of [low, high)."""
+        """Tell whether the part of the kernel that runs now may touch a page of [low, high)."""
         for access in self.accesses:
             begin, end = (
                 self._all(pages, access)
@@ -595,7 +595,7 @@ class ManagedSweep:
         return False
 
     def remote_bytes(self, pages: ManagedPages, sector: int) -> Iterator[tuple[int, int, float, float]]:
-        """Yield (index of an access, device, bytes read, bytes written) for the current step, in whole sectors.
+        """Yield (index of an access, device, bytes read, bytes written) for the step that runs now, in whole sectors.
 
         The device is the one whose memory the access reaches over a link, or ``HOST``.
         """

@@ -80,13 +80,13 @@ class Difference:
 
     @property
     def more_s(self) -> float:
-        """Return how many seconds the variant spent in this category beyond those of the baseline."""
+        """Return the virtual seconds that the variant spent in this category beyond the baseline's; may be negative."""
         return self.variant_s - self.baseline_s
 
 
 @attrs.frozen
 class ComparedVariant:
-    """One run, or the median of several runs, compared with its baseline.
+    """A variant's run, or the median of its several runs, compared with the baseline.
 
     `differences` has the largest differences from the baseline in host-thread time; it is empty for a baseline.
     """
@@ -113,7 +113,7 @@ class RefusedVariant:
 
 @attrs.frozen
 class Case:
-    """The variants that are compared with one baseline, the first of them. parameters: what all of them share."""
+    """A baseline and the variants compared with it, the baseline first. parameters: those equal in all of them."""
 
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
@@ -153,7 +153,7 @@ class Comparison:
         return self.cases[0].order if len(self.cases) == 1 else None
 
     def rows(self) -> list[dict[str, Cell]]:
-        """Return for each run the swept parameters, and each measure with its ratio and coefficient of variation."""
+        """Return a row for each run: the swept parameters; each measure with its ratio and coefficient of variation."""
         return [
             {**case.parameters, **variant.parameters}
             | {f"{name}{end}": cell for name in self.measures
@@ -172,7 +172,7 @@ class Comparison:
         return table
 
     def figure(self, of: Figure | None = None, machine: str | None = None, **changes: Any) -> Any:
-        """Draw the ratios of one measure over what was compared, as a figure of matplotlib.
+        """Draw the ratio (baseline over variant) of one measure for all variants, as a figure of matplotlib.
 
         of: the scenario's own figure, whose style is kept; `changes` are fields of `Figure`, as x, y and lines. Raises
         UserError when no parameter can be x, or without matplotlib.
@@ -353,7 +353,7 @@ def refuse_failures(
 ) -> list[Failure]:
     """Raise the first failure of a sweep over the parameters `swept`: ScriptFailed if the program raised, or UserError.
 
-    With a baseline, variants that cannot be run are no error; their failures are returned. Without one, all must run.
+    If a `baseline` (values by parameter) is given, only its runs must succeed; the failures of other runs are returned.
     """
     refused = []
     for failure in outcome.failures:

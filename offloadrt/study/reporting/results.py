@@ -103,7 +103,7 @@ class TimeShare:
 
 @attrs.frozen
 class SampledPhase:
-    """A repeated phase of a long program, of which a few repetitions (instances) were run and the rest estimated."""
+    """Says how a phase was sampled: a few of its repetitions (instances) were run, and the rest was estimated."""
 
     threads: int
     """The number of threads that ran the phase at the same time."""
@@ -328,7 +328,7 @@ _LEFT_OUT_WHEN_EMPTY = (
 
 
 def builtins(result: Result) -> dict[str, Any]:
-    """Return the result as dicts, lists, numbers and texts.
+    """Convert a result to dicts, lists, numbers and texts, as JSON has them.
 
     Some fields are left out when they are empty: `repeats` and `spreads` (one run), `intervals` and
     `prediction_interval` (no draws of uncertain costs), `options`, `inputs`, `warnings`, `calls_outside`, `managed`,

@@ -80,7 +80,7 @@ def named(parameters: Mapping[str, object]) -> str:
 
 
 class RunsOn(Protocol):
-    """A result, a comparison or a report, with the machine and the runtime of its runs."""
+    """Anything with a machine and a runtime: a result, a comparison or a report."""
 
     @property
     def machine(self) -> str: ...
@@ -90,5 +90,5 @@ class RunsOn(Protocol):
 
 
 def where(of: RunsOn) -> str:
-    """Return the names of the machine and the runtime: `alex-a100 with llvm22`."""
+    """Write on which machine and with which runtime the runs were made: `alex-a100 with llvm22`."""
     return f"{of.machine} with {of.runtime}" if of.runtime else of.machine

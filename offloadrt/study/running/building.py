@@ -53,7 +53,7 @@ def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptio
 
 @attrs.frozen
 class Built:
-    """What `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
+    """Holds what `build` makes for a run: machines, drivers and processes, and the profile with all overrides."""
 
     spec: MachineSpec
     nodes: Sequence[Machine]
@@ -103,7 +103,7 @@ def build(
 
 
 def check(spec: MachineSpec, options: ProgramOptions) -> None:
-    """Check the names of policies and the number of devices before the machine is built. Raises UserError."""
+    """Check a program's options before its machine is built: names of policies, number of devices. Raises UserError."""
     try:
         options.check()
     except ValueError as error:

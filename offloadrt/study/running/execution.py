@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """Make the record of an ended run from the counts of its measured windows."""
+    """Make the `Result` of an ended run, from the counts of its measured windows (parts that the program marks)."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -253,10 +253,10 @@ def _unknown_uses(run: Run) -> list[str]:
 
 
 class Supervisor(Protocol):
-    """Provides a context manager in which the run's first actor executes the program (`offloadrt explore` uses it)."""
+    """Wraps a run's program in a context manager, for instance to watch it (`offloadrt explore` does so)."""
 
     def around(self, run: Run) -> AbstractAsyncContextManager[object]:
-        """Return a context manager in which the program runs to its end."""
+        """Return the async context manager inside which `run` executes its program, from beginning to end."""
 
 
 def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, Value]:
@@ -351,7 +351,7 @@ def patient_collector() -> Iterator[None]:
 
     A run makes many short-lived objects and hardly any reference cycle. The threshold is 10,000 objects at first: the
     cycles of some short runs are then still in the processor's cache, with 50,000 they are not. Each collection doubles
-    it, up to 160,000: the more threads live, the more there is to look through. `gc.freeze` is not used.
+    the threshold, up to 160,000: the more threads live, the more there is to look through. `gc.freeze` is not used.
     """
     before = gc.get_threshold()
 

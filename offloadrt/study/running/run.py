@@ -236,7 +236,7 @@ class Run:
 
     @property
     def program(self) -> OffloadProgram[Any]:
-        """Return the program, in any model; with several processes, the first one's."""
+        """Return the emulated program, whatever its programming model; with several processes, that of rank 0."""
         return self._parts.programs[0]
 
     @property
@@ -245,7 +245,7 @@ class Run:
         return self._parts.processes
 
     def observe(self, observer: ProgramObserver) -> None:
-        """Report what the program does to `observer` from its start. Raises UserError once the machine is built."""
+        """Send the program's events to `observer` from its start. Raises UserError once the machine is built."""
         if self._built is not None:
             raise UserError("observe: the machine runs already; name the observer before its first use")
         self._observer = observer
@@ -327,9 +327,9 @@ class Run:
     async def finish(self, *, measure: bool = True) -> None:
         """End the program, as a real one ends at its exit.
 
-        Deferred tasks, async queues and the rest of abandoned directives complete, then the runtime gives pooled memory
-        back. Where no window was opened, everything up to the exit is measured, unless `measure` is False because no
-        result is needed.
+        Deferred tasks, async queues and the clean-up of directives left early complete, then the runtime gives pooled
+        memory back. If the program opened no measured window, everything up to the exit is measured, unless `measure`
+        is False because no result is needed.
         """
         if self._built is None:
             return
@@ -365,7 +365,7 @@ class Run:
         return MeasuredPart(self.windows)
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Name what the calling thread does: `with run.phase("halo"):`; reports compare runs by these phases."""
+        """Name what the calling thread does: `with run.phase("halo"):`; reports compare runs phase by phase."""
         from offloadrt.trace import doing
 
         return doing(self.trace, self.sim.current, name)
@@ -377,12 +377,12 @@ class Run:
 
     @property
     def counted(self) -> Ledger:
-        """Return all counts since the run's start, measured or not, but without the API calls."""
+        """Return the counts and virtual seconds since the run's start, measured or not, without the API calls."""
         return self.windows.counted
 
     @property
     def measured(self) -> Ledger:
-        """Return the counts of the measured windows so far; all counts when none was opened."""
+        """Return the counts and virtual seconds of the measured windows, or of the whole run when none was opened."""
         return self.windows.measured
 
     @property

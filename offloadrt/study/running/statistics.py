@@ -32,7 +32,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen(eq=False)
 class RunStatistics:
-    """Counts and virtual seconds of the whole run so far. All are empty before the machine is built."""
+    """Gives the counts and virtual seconds of the whole run so far; all are empty before the machine is built."""
 
     _built: Built | None
 
@@ -101,13 +101,13 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the names of kernels whose managed accesses are random, because index arrays have no values."""
+        """Return the kernels whose accesses to managed memory are random, because index arrays have no values."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
     @property
     def kernels_of_unknown_uses(self) -> tuple[str, ...]:
-        """Return the names of kernels that do not say what they access; they count as using all managed arrays."""
+        """Return the kernels that do not declare what they access, and so count as using all managed arrays."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.unknown_uses))
 
@@ -128,7 +128,7 @@ class RunStatistics:
 
     @property
     def barriers(self) -> Mapping[Hashable, int]:
-        """Return how often barriers of stdpar algorithms were elided, or kept for a reason, by that decision."""
+        """Return how often stdpar algorithms left out a barrier, or kept it for a reason, by that decision."""
         return _summed(program.barriers() for program in self._programs)
 
     @property
@@ -196,7 +196,7 @@ _UNTOUCHED = ManagedFigures(0, 0, 0, 0, 0)
 
 @attrs.frozen
 class Ledger:
-    """Counts and virtual seconds of one part of a run: from the run's start to one time, or a measured window."""
+    """Sums of counts and virtual seconds over one part of a run: from the start to some time, or a measured window."""
 
     locks: Mapping[str, LockUse] = attrs.field(factory=dict)
     engines: Mapping[str, DeviceFigures] = attrs.field(factory=dict)
@@ -218,7 +218,7 @@ class Ledger:
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
-        """Make a ledger (sums) of the statistics from the run's start to `now`, virtual seconds, without API calls."""
+        """Sum up the statistics from the run's start to `now` (virtual seconds), without the API calls."""
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},
@@ -240,7 +240,7 @@ class Ledger:
         return self._with(earlier, operator.sub)
 
     def times(self, factor: float) -> Ledger:
-        """Return these sums with all figures multiplied by `factor`, but without API calls."""
+        """Return these sums with all counts and seconds multiplied by `factor`, but without API calls."""
         return self._with(self, lambda figure, _: figure * factor)
 
     def _parts(self, names: Iterable[str]) -> Mapping[str, DeviceFigures]:
@@ -278,7 +278,7 @@ StepNumbers = Callable[[int], Iterable[int]]
 
 @attrs.frozen
 class PhaseEstimate:
-    """The estimate for the skipped repetitions (instances) of a phase, of all actors that ran it at one time."""
+    """Estimates the repetitions (instances) of a phase that were skipped, from those that all its threads ran."""
 
     begin_s: float
     end_s: float
@@ -296,12 +296,12 @@ class PhaseEstimate:
 
     @property
     def weight(self) -> float:
-        """Return the factor that extends figures between begin and end to the skipped repetitions of the phase."""
+        """Return the factor for figures of the measured instances that adds the skipped instances of the phase."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
 class StepSampler(Protocol):
-    """Chooses which steps of a program's loops to run: all of them, or a few that stand for the others."""
+    """Chooses which steps of a program's loops to run: all, or with `sample_phases` a few that stand for the others."""
 
     wanted: bool
     """Whether any step may be left out."""
@@ -316,7 +316,7 @@ class StepSampler(Protocol):
         ...
 
     def estimates(self, begin_s: float, end_s: float) -> Sequence[PhaseEstimate]:
-        """Return, phase by phase, the estimates for the steps left out between two virtual times in seconds."""
+        """Return the estimates for the steps that were skipped between two virtual times (seconds), phase by phase."""
         ...
 
 
@@ -431,7 +431,7 @@ class Windows:
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return the estimates for those left-out steps of sampled phases that belong to closed windows."""
+        """Return the estimates for skipped steps of sampled phases, of those steps that lie in closed windows."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property

@@ -65,8 +65,8 @@ class PublishedPoint:
 class Figure:
     """Describes the figure that a sweep of a scenario draws.
 
-    It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are
-    put side by side in the order of the sweep).
+    It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are put
+    side by side in the order of the sweep).
 
     Each value of `lines` gives one line, each value of `panels` one panel; other swept parameters become lines.
     """
@@ -289,7 +289,7 @@ def reader_of(reference: str) -> ProgramFiles | None:
 
 
 def hint_of(path: Path) -> str:
-    """Explain how to run a program file that is no Python script, or return an empty text if no reader can."""
+    """Return a reader's explanation of how to run a program file that is no Python script; empty if no reader knows."""
     return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 

@@ -30,7 +30,7 @@ SCENARIOS: Final = Registry[Any]("scenario", "offloadrt.scenarios")
 
 @attrs.frozen
 class ListedScenario:
-    """An entry of a list of scenarios: its name, its machine, one sentence about it, and its group."""
+    """One line of a list of scenarios: the scenario's name, machine, summary (one sentence) and group."""
 
     name: str
     machine: str
@@ -68,7 +68,7 @@ def digest_of(path: Path) -> str:
 
 
 def indexed() -> dict[Path, list[ListedScenario]]:
-    """Return the scenarios of those files of the package that are as they were when its index was written."""
+    """Return, by file, the package's scenarios whose files have not changed since the index was written."""
     return _indexed(folder())
 
 
@@ -86,7 +86,7 @@ def _indexed(folder: Path) -> dict[Path, list[ListedScenario]]:
 
 
 def from_index() -> list[ListedScenario] | None:
-    """Return all scenarios by group, from the package's index of them; None if it lacks or no longer fits a file."""
+    """Return all scenarios by group from the package's index; None if the index does not fit the files any more."""
     known = indexed()
     if SCENARIOS.points() or any(path not in known for path in files()):
         return None

@@ -271,7 +271,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for a scenario's function; the fields of a parameter class become one object."""
+    """Return the arguments for a scenario's function; values of a parameter class's fields are put into one object."""
     arguments = dict(values)
     for argument, kind in _groups(function):
         given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}

@@ -18,7 +18,7 @@ from offloadrt.registry import Registry, broken
 
 @attrs.frozen
 class PrefetchRules:
-    """The parameters of a prefetch policy, which it gets in addition to the state of the block."""
+    """The sizes and the threshold that a prefetch policy gets in addition to the state of a block."""
 
     pages: int
     """Pages of a block, a power of two."""
