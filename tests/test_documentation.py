@@ -76,5 +76,5 @@ def test_every_directive_in_the_table_of_pragmas_exists() -> None:
 def test_the_variables_that_are_read_are_those_of_the_page() -> None:
     page = (DOCS / "how-to" / "command-line.md").read_text(encoding="utf-8")
     table = page.partition("## Environment variables of the program")[2].partition("\n## ")[0]
-    named = set(re.findall(r"`((?:OMP|OMPX|HSA|LIBOMP|LIBOMPTARGET|CUDA|GPU)_\w+)`", table))
+    named = set(re.findall(r"`((?:OMP|OMPX|HSA|HIP|LIBOMP|LIBOMPTARGET|CUDA|GPU)_\w+)`", table))
     assert named == {*ENTRIES, *CHOOSING, OFFLOAD}
