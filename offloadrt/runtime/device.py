@@ -52,9 +52,9 @@ class TracedEvents:
             told.DirectiveBegan: self._began,
             told.DirectiveLeft: self._left,
             told.Reported: self._reported,
-            told.SectionFound: self._section,
-            told.ItemFound: self._item,
-            told.ItemEnded: self._item,
+            told.SectionFound: self._lookup,
+            told.ItemFound: self._lookup,
+            told.ItemEnded: self._lookup,
             told.EntryCounted: self._counted,
             told.EntryEntered: self._entered,
             told.EntryLeft: self._removed,
@@ -76,17 +76,12 @@ class TracedEvents:
     def _reported(self, event: told.Reported) -> None:
         self._trace(events.RuntimeError_, event.device, NO_QUEUE, event.cause, "omptarget", event.message)
 
-    def _section(self, event: told.SectionFound) -> None:
-        self._lookup(event.device, event.cause, event.array, event.begin, event.nbytes, event.found)
-
-    def _item(self, event: told.ItemFound | told.ItemEnded) -> None:
-        self._lookup(event.device, event.cause, event.item.array, event.begin, event.nbytes, event.found)
-
-    def _lookup(self, device: int, cause: int, array: HostArray | None, begin: int, nbytes: int, found: bool) -> None:
-        name = ""
+    def _lookup(self, event: told.SectionFound | told.ItemFound | told.ItemEnded) -> None:
+        array = event.array if isinstance(event, told.SectionFound) else event.item.array
+        name, begin = "", event.begin
         if array is not None and array.address <= begin <= array.address + array.nbytes:
             name, begin = array.name, begin - array.address
-        self._trace(events.MapLookup, device, NO_QUEUE, cause, name, begin, nbytes, found)
+        self._trace(events.MapLookup, event.device, NO_QUEUE, event.cause, name, begin, event.nbytes, event.found)
 
     def _counted(self, event: told.EntryCounted) -> None:
         entry = event.entry
@@ -320,7 +315,7 @@ class OffloadDevice:
         self.watch_kernel: Callable[..., KernelWatch] | None = None
         """Makes the `KernelWatch` of each launch (`ProgramObserver.watch_kernel`); None: no listener wants one."""
         self._listeners: list[Tell] = []
-        if trace is not None:
+        if trace is not None and trace.has_program_events:
             self.listen(TracedEvents(trace))
         self.driver = driver
         configuration.supports(machine)

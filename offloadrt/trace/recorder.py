@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import partial
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Protocol, overload
+from typing import Any, ClassVar, Protocol, overload
 
 import attrs
 import numpy as np
@@ -147,6 +147,9 @@ class Trace:
         "record",
         "sinks",
     )
+
+    has_program_events: ClassVar[bool] = True
+    """Whether it is told what programs and the runtime do on devices, and not only what drivers and the machine do."""
 
     def __init__(
         self,

@@ -40,6 +40,8 @@ class Costs(Trace):
     event: most events of a run are of locks, and nothing is asked of them here.
     """
 
+    has_program_events = False
+
     def __init__(self, sim: Simulation) -> None:
         super().__init__(sim, record=False, hash=False)
         self._calls: dict[int, list[int]] = {}
