@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
-from offloadrt.study.reporting.words import figure, named, percent, seconds, size, where, word
+from offloadrt.study.reporting.words import counted, figure, named, percent, seconds, size, where, word
 from offloadrt.study.scripts.parameters import Value
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def result(run: Result) -> Iterable[RenderableType]:
             table.add_row(escape(name), escape(figure(name, taken)))
         yield table
     draws = run.draws
-    sure = ("median", f"80 % of {draws} draws") if draws else ()
+    sure = ("median", f"80 % of {counted(draws, 'draw')}") if draws else ()
     table = table_of("", "measured", "value", *sure, right=(1, 2))
     table.add_row("elapsed (virtual time)", seconds(run.elapsed_s), *_sure("elapsed_s", run))
     for name, value in run.measured.items():
@@ -364,10 +364,9 @@ def comparison(comparison: Comparison) -> Iterable[RenderableType]:
 def _order(case: Case, order: Ranking) -> Iterable[RenderableType]:
     """Show the variants in the order of the draws, and in how many draws each is faster than the next."""
     failed = f", {order.failed} more failed" if order.failed else ""
-    idle = f", of which {order.idle} change nothing" if order.idle else ""
-    yield _title(
-        f"how sure: {order.draws} draws in {order.entries} uncertain entries{idle}, the same for all{failed}", case
-    )
+    idle = f", of which {order.idle} change{'s' * (order.idle == 1)} nothing" if order.idle else ""
+    draws, entries = counted(order.draws, "draw"), counted(order.entries, "uncertain entry")
+    yield _title(f"how sure: {draws} in {entries}{idle}, the same for all{failed}", case)
     shown = table_of("", "", "nominal", "median", "80 %", "ratio", "80 %", "faster than the next", right=(1, 2, 4))
     for variant in order.ranked:
         elapsed, ratio = variant.elapsed, variant.ratio

@@ -183,7 +183,7 @@ def sweep(
     from offloadrt.study.certainty import clock_of, uncertainty
     from offloadrt.study.reporting import results
     from offloadrt.study.reporting.compare import check_measures
-    from offloadrt.study.reporting.words import counted_runs
+    from offloadrt.study.reporting.words import counted
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.parameters import sweep_axes
     from offloadrt.study.sweep import executor as executor_of
@@ -229,7 +229,7 @@ def sweep(
         print_json(render.SweepRecord.of(chosen.name, outcome, written))
     else:
         console().print(
-            f"{len(outcome.finished)} of {counted_runs(len(points))} ({outcome.kept} from earlier): "
+            f"{len(outcome.finished)} of {counted(len(points), 'run')} ({outcome.kept} from earlier): "
             + ", ".join(map(str, written))
         )
         for line in render.order_effects(outcome.order_effects):

@@ -237,7 +237,7 @@ def stages(title: str) -> Iterator[Any]:
 
     Yields the function to call with (stage's name, runs done, runs requested); a new name starts a stage.
     """
-    from offloadrt.study.reporting.words import counted_runs
+    from offloadrt.study.reporting.words import counted
 
     steps, tasks = StepProgress(), dict[str, Any]()
 
@@ -251,7 +251,7 @@ def stages(title: str) -> Iterator[Any]:
             if stage not in tasks:
                 tasks[stage] = progress.add_task(f"{title}, {stage}")
                 if not shown:
-                    print(f"{title}, {stage}: {finished} of {counted_runs(asked)}", file=sys.stderr)
+                    print(f"{title}, {stage}: {finished} of {counted(asked, 'run')}", file=sys.stderr)
             progress.update(tasks[stage], total=asked, completed=finished)
             steps.reached(f"{title}, {stage}", finished, asked)
 

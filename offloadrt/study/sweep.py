@@ -38,7 +38,7 @@ import msgspec
 from offloadrt.registry import Registry
 from offloadrt.study.errors import ParameterError, ScriptFailed, UserError, installed, writing
 from offloadrt.study.reporting.results import Result, drawing, from_builtins, html_of, to_json, to_pandas, to_polars
-from offloadrt.study.reporting.words import counted_runs
+from offloadrt.study.reporting.words import counted
 from offloadrt.study.running import profiles
 from offloadrt.study.running.execution import execute
 from offloadrt.study.scripts import registry
@@ -161,7 +161,7 @@ def described(name: str, points: Sequence[Point]) -> str:
     """Describe a sweep in words: scenario, number of runs, and what varies: `exahype: 6 runs: threads=64,128`."""
     axes = {name: tuple(dict.fromkeys(point.axis_values[name] for point in points)) for name in points[0].axis_values}
     swept = " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
-    return ": ".join(filter(None, (name, counted_runs(len(points)), swept)))
+    return ": ".join(filter(None, (name, counted(len(points), "run"), swept)))
 
 
 @functools.cache

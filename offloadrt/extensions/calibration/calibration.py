@@ -26,7 +26,7 @@ from offloadrt.kernels import Kernel, Launch
 from offloadrt.machine import ComputeSpec, LaunchOutOfResources, MachineSpec, ProfileError
 from offloadrt.machine.profile.entry import ProfileEntry
 from offloadrt.study.errors import UserError
-from offloadrt.study.reporting.words import seconds
+from offloadrt.study.reporting.words import counted, seconds
 from offloadrt.study.running import profiles
 from offloadrt.trace.events import plain_kernel
 
@@ -313,7 +313,8 @@ def _compared(calibration: Calibration, path: Path, machine: str) -> list[Compar
 
 def _shown(calibration: Calibration, output: Path) -> Iterable[RenderableType]:
     """Yield the measured entries, those that disagree with the base, and the names of those that stay."""
-    yield f"[bold]{escape(str(output))}[/]: {len(calibration.entries)} entries of {calibration.base.name} measured"
+    entries = counted(len(calibration.entries), "entry")
+    yield f"[bold]{escape(str(output))}[/]: {entries} of {calibration.base.name} measured"
     for key, text in calibration.sources.items():
         yield f"  {key}: {escape(text)}"
     yield _table("", calibration.entries)

@@ -23,6 +23,7 @@ from offloadrt.extensions.checking.mistakes import Story, WasteKind
 from offloadrt.runtime.events import HOST, MemoryUse
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.present_table import Entry
+from offloadrt.study.reporting.words import counted
 
 
 @attrs.frozen
@@ -118,7 +119,7 @@ class _Content(Cell):
 
 _Cells = Intervals[_Content]
 _UNSEEN: Final = (
-    "not known of {count} copies: whether they bring what was there, and whether anybody reads what they bring to the "
+    "not known of {copies}: whether they bring what was there, and whether anybody reads what they bring to the "
     "host: a phantom has no bytes, a recording without `--check` has no digests of them, and one with it none of a "
     "copy that another thread made then, that is cut at the end of its array, or in which the program died"
 )
@@ -177,7 +178,7 @@ class Wastes:
     @property
     def unknown(self) -> str:
         """Return a sentence on the copies that could not be judged; an empty text if all could."""
-        return _UNSEEN.format(count=self._unseen) if self._unseen else ""
+        return _UNSEEN.format(copies=counted(self._unseen, "copy")) if self._unseen else ""
 
     # memory comes and goes
 

@@ -298,9 +298,9 @@ def report(
 
 def announce(what: str, runs: int, budget_s: float, draws: int | None) -> None:
     """Say on standard error, before a command begins, which runs it makes, for how long, and how to shorten that."""
-    from offloadrt.study.reporting.words import counted_runs
+    from offloadrt.study.reporting.words import counted
 
-    parts = [counted_runs(runs)]
+    parts = [counted(runs, "run")]
     if budget_s:
         parts.append(f"then changes and draws for {duration(budget_s)} in all (--budget 0s leaves them out)")
     elif draws:

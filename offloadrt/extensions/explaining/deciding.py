@@ -189,7 +189,8 @@ class Screening:
 
     def __str__(self) -> str:
         more = f", {len(self.unknown)} were not looked at: --budget gives more time" if self.unknown else ""
-        return f"{len(self.effects)} entries matter, {len(self.idle)} do not{more}"
+        matters = "1 entry matters" if len(self.effects) == 1 else f"{len(self.effects)} entries matter"
+        return f"{matters}, {len(self.idle)} {'does' if len(self.idle) == 1 else 'do'} not{more}"
 
 
 _FIRST = 4

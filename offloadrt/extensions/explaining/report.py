@@ -52,7 +52,7 @@ from offloadrt.extensions.explaining.tracks import (
 )
 from offloadrt.extensions.explaining.what_if import WhatIf, notes_on_work, tried_of
 from offloadrt.study.errors import UserError, writing
-from offloadrt.study.reporting.words import named, percent, seconds, size
+from offloadrt.study.reporting.words import counted, named, percent, seconds, size
 from offloadrt.study.running.execution import patient_collector
 from offloadrt.trace import Row
 
@@ -332,7 +332,7 @@ def _source(one: _Drawn) -> str:
         _scrolled(f'<table class="source"><thead><tr>{cells}</tr></thead><tbody>{"".join(of)}</tbody></table>')
         for of in (rows[:_MOST_SOURCE_LINES], rows[_MOST_SOURCE_LINES:])
     )
-    folded = f"<details><summary>{len(rows) - _MOST_SOURCE_LINES} lines more</summary>{rest}</details>"
+    folded = f"<details><summary>{counted(len(rows) - _MOST_SOURCE_LINES, 'line')} more</summary>{rest}</details>"
     table = first + (folded if len(rows) > _MOST_SOURCE_LINES else "")
     missing = sorted({use.place.rpartition(":")[0] for use in lines if not one.run.sources.text(use.place)})
     note = "A line's time is that of its directives, on all threads. Choose a line to mark its slices in the timeline."
@@ -494,7 +494,7 @@ def _threads(one: _Drawn) -> str:
         bars.append(f'<div class="bar"><span class="name">{html.escape(track.name)}</span><span>{parts}</span></div>')
     shown, more = "".join(bars[:_MOST_LINES]), bars[_MOST_LINES:]
     if more:
-        shown += f"<details><summary>{len(more)} threads more</summary>{''.join(more)}</details>"
+        shown += f"<details><summary>{counted(len(more), 'thread')} more</summary>{''.join(more)}</details>"
     return (
         '<p class="note">The whole width is the time shown, the colours are those of the timeline; what is blank is '
         f'outside of directives.</p><div class="bars">{shown}</div>'

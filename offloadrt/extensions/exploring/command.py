@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from offloadrt.cli.options import DEFAULTS, Jobs, Json, ParameterValues, ScenarioName, single
 from offloadrt.cli.terminal import INTERRUPTED, NEGATIVE, console, duration, print_json, stages
+from offloadrt.study.reporting.words import counted
 from offloadrt.study.spec import Configuration, Environment, Faults, Gear, Machine, Overrides, RunSpec, Runtime, Seed
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def explore(
     plan = SchedulePlan.parse(strategy, seed)
     few = runs <= 100  # a pool takes longer to start than these take to run
     workers = jobs if jobs is not None else 1 if few else processors()
-    _announce(f"{chosen.name}: {runs} runs at most under {strategy}")
+    _announce(f"{chosen.name}: {counted(runs, 'run')} at most under {strategy}")
     begin = time.monotonic()
     found, interrupted = _searched(
         chosen.name,
@@ -166,7 +167,6 @@ def _searched(
     executor, and a function to call after the first run and after each batch with what came out so far, the number of
     runs made and the number of all.
     """
-    from offloadrt.study.reporting.words import counted_runs
     from offloadrt.study.sweep import executor
 
     latest: T | None = None
@@ -179,7 +179,7 @@ def _searched(
                 if latest is None:
                     whole_s = _seconds_of_a_run(so_far.program, time.monotonic() - begun) * total / workers
                     about = f"about {duration(whole_s)}" if whole_s >= 1.0 else "less than a second"
-                    _announce(f"{name}: {about} for {counted_runs(total)}; --runs makes fewer")
+                    _announce(f"{name}: {about} for {counted(total, 'run')}; --runs makes fewer")
                 latest = so_far
                 shown(stage, done, total)
 
@@ -219,7 +219,7 @@ def _print_exploration(record: ExplorationRecord, rate: str, bound: int) -> None
 def _print_everywhere(record: EverywhereRecord) -> None:
     console().print(
         f"{record.program}: {record.runs} of {record.calls + record.waits} awaits were made to fail, one in each run: "
-        f"{record.calls} calls of the driver, {record.waits} waits of threads",
+        f"{counted(record.calls, 'call')} of the driver, {counted(record.waits, 'wait')} of threads",
         soft_wrap=True,
     )
     _print_outcomes(record.outcomes)
@@ -242,7 +242,7 @@ def _print_failure(failure: FailureRecord) -> None:
         print(f"in the order of scheduling: {failure.expected}")
     if failure.detail:
         print(failure.detail)
-    print(f"schedule, made smaller in {failure.tried} runs:")
+    print(f"schedule, made smaller in {counted(failure.tried, 'run')}:")
     _print_schedule(failure.schedule)
     print(f"offloadrt replay {failure.token}")
 
@@ -363,8 +363,8 @@ class ExplorationRecord:
         from offloadrt.extensions.exploring.program import story_of
 
         failures = []
-        for counted in found.failures:
-            small = shrink(found.program, found.plan, counted.case, counted.outcome, found.reference)
+        for failed in found.failures:
+            small = shrink(found.program, found.plan, failed.case, failed.outcome, found.reference)
             story = story_of(small.program, small.case)
             failures.append(
                 FailureRecord.of(small.program, small.case, small.outcome, small.reference, story, small.runs)

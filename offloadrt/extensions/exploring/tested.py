@@ -24,6 +24,7 @@ from offloadrt.extensions.exploring.program import (
 )
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, SchedulePlan, Token, costs_with_a_range
 from offloadrt.sim.strategies import Strategy
+from offloadrt.study.reporting.words import counted
 from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.tracebacks import unwrapped
@@ -139,9 +140,8 @@ def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseExceptio
     worst = found.failures[0]
     shrunk = shrink(tested, found.plan, worst.case, worst.outcome, found.reference)
     error = tested.failing(shrunk.case) or AssertionError(shrunk.outcome.detail or shrunk.outcome.text)
-    error.add_note(
-        _told(tested, shrunk.case, f"schedule {worst.number} of {strategy}, made smaller in {shrunk.runs} runs:")
-    )
+    smaller = f"made smaller in {counted(shrunk.runs, 'run')}:"
+    error.add_note(_told(tested, shrunk.case, f"schedule {worst.number} of {strategy}, {smaller}"))
     return error
 
 

@@ -179,7 +179,7 @@ def printed(found: LogComparison) -> Iterable[RenderableType]:
 
     names = [escape(name) for name in found.logs]
     for name, events, elapsed in zip(names, found.events, found.elapsed_s, strict=True):
-        yield f"{name}: {events:,} events, {seconds(elapsed)}"
+        yield f"{name}: {events:,} {'event' if events == 1 else 'events'}, {seconds(elapsed)}"
     if found.first is None:
         yield "the two logs are the same, event by event"
         return

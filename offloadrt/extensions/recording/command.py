@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from offloadrt.cli.terminal import PROGRAM_FAILED
+from offloadrt.study.reporting.words import counted
 
 if TYPE_CHECKING:
     from offloadrt.extensions.recording.toolchain import Language
@@ -135,9 +136,9 @@ def record(
     except (RecordingRefused, RecordingError) as error:
         raise UserError(str(error)) from None
     for run in (run for run in runs if not run.repeat):
-        with_threads = "" if run.threads is None else f" with {run.threads} threads"
+        with_threads = "" if run.threads is None else f" with {counted(run.threads, 'thread')}"
         times = "" if repeat == 1 else f", {sum(one.threads == run.threads for one in runs)} times"
-        ending = f"{run.ending()}{times}: {run.directives} directives in {output}"
+        ending = f"{run.ending()}{times}: {counted(run.directives, 'directive')} in {output}"
         print(f"{command[0]}{with_threads} {ending}", file=sys.stderr)
         for process in processes:
             if process.died and process.folder.startswith(f"{run.folder}/"):

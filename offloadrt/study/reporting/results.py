@@ -23,7 +23,7 @@ from offloadrt.registry import Registry
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Figures, LockUse
 from offloadrt.study.errors import ScenarioRefused, UserError, installed, library, writing
-from offloadrt.study.reporting.words import Cell, seconds
+from offloadrt.study.reporting.words import Cell, counted, seconds
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.trace import CallStatistics
 
@@ -155,7 +155,7 @@ class Interval:
         return len(self.values)
 
     def __str__(self) -> str:
-        return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {self.draws} draws"
+        return f"{seconds(self.low)} to {seconds(self.high)} in 80 % of {counted(self.draws, 'draw')}"
 
 
 @attrs.frozen

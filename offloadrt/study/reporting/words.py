@@ -59,9 +59,11 @@ def is_number(value: Cell) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def counted_runs(count: int) -> str:
-    """Write a number of runs: `1 run`, `4 runs`."""
-    return f"{count} run{'' if count == 1 else 's'}"
+def counted(count: int, what: str) -> str:
+    """Write a number of things, of which `what` names one: `1 run`, `4 copies`, `0 entries`."""
+    if count == 1:
+        return f"1 {what}"
+    return f"{count} {what[:-1]}ies" if what.endswith(("py", "ry")) else f"{count} {what}s"
 
 
 def percent(share: float) -> str:

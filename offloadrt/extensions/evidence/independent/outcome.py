@@ -19,6 +19,7 @@ from rich.markup import escape
 from offloadrt.cli.render import table_of
 from offloadrt.extensions.calibration.machines import kind_of
 from offloadrt.extensions.evidence.independent.left_out import left_out
+from offloadrt.study.reporting.words import counted
 from offloadrt.study.running import profiles
 
 INPUT_KIND = "unit_cost"
@@ -321,14 +322,14 @@ class IndependentReport:
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
     """Yield lines and tables: each entry with its values, what is not predicted and why, and each kind's accuracy."""
-    yield f"[bold]{escape(report.file)}[/]: {len(report.entries)} entries, {report.runs} runs"
+    yield f"[bold]{escape(report.file)}[/]: {counted(len(report.entries), 'entry')}, {counted(report.runs, 'run')}"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
     for entry in report.entries:
         if any(value.emulated is not None for value in entry.values):
             yield from _table_of(entry)
     refused = [(entry, value) for entry in report.entries for value in entry.values if value.emulated is None]
-    yield f"\n[bold]not predicted[/]: {len(refused)} values"
+    yield f"\n[bold]not predicted[/]: {counted(len(refused), 'value')}"
     for entry in report.entries:
         reasons: dict[str, list[str]] = {}
         for value in entry.values:
@@ -343,7 +344,8 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
 def intervals(report: IndependentReport) -> Iterable[RenderableType]:
     """Yield lines and tables: each value with its interval over random samples, and how many lie inside, by kind."""
     drawn = [entry for entry in report.entries if any(value.low is not None for value in entry.values)]
-    yield f"[bold]{escape(report.file)}[/]: {len(drawn)} entries with intervals, {report.runs} runs"
+    entries, runs = counted(len(drawn), "entry"), counted(report.runs, "run")
+    yield f"[bold]{escape(report.file)}[/]: {entries} with intervals, {runs}"
     yield f"from low to high: 80 % of {report.draws} draws in all uncertain entries of the machine"
     yield f"digest of values, runs and machines: {report.digest}"
     for entry in drawn:
@@ -364,7 +366,7 @@ def intervals(report: IndependentReport) -> Iterable[RenderableType]:
     if rest:
         yield f"\n[bold]without an interval[/]: their runs are too long for the budget: {escape(', '.join(rest))}"
     if report.not_drawn:
-        yield f"\n[bold]not drawn[/]: {len(report.not_drawn)} entries"
+        yield f"\n[bold]not drawn[/]: {counted(len(report.not_drawn), 'entry')}"
         for id, reason in report.not_drawn.items():
             yield f"  {escape(id)}: {escape(reason)}"
     yield "\n[bold]what the mechanisms add[/], which is in no draw"
@@ -403,7 +405,8 @@ def replaced(machine: str) -> Iterable[RenderableType]:
     Raises ProfileError.
     """
     spec, without = profiles.load(machine), left_out(machine)
-    yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {len(without.entries)} entries from other machines"
+    entries = counted(len(without.entries), "entry")
+    yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {entries} from other machines"
     table = table_of("  ", "entry", "measured", "left out", "because")
     for key, entry in without.entries.items():
         table.add_row(escape(key), escape(spec.entries[key].shown), escape(entry.shown), escape(kind_of(entry)))
