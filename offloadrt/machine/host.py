@@ -134,7 +134,7 @@ class Cores:
         Raises ValueError for a core that does not exist.
         """
         if not 0 <= core < self.count:
-            raise ValueError(f"core is {core!r}; there are cores 0 to {self.count - 1}")
+            raise ValueError(f"pin: core is {core!r}; there are cores 0 to {self.count - 1}")
         if core not in self._own and self._places < inf:
             self._own[core] = Cores(self._sim, 1, HostTime())
             self._own[core].name = f"core {core}"

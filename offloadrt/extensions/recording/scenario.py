@@ -87,7 +87,7 @@ def scenario_of(path: Path) -> Scenario:
             process: one of the recorded processes alone, without its calls of MPI; -1: all ranks together
             costs: a TOML file with costs of kernels, where none were recorded
         """
-        try:
+        with _of_the_program():
             if (process == _TOGETHER or ranks > max(1, recorded_ranks)) and not run.is_observed:
                 of_ranks = [_as_drawn(run, path, one, ranges) for one in ranks_of(runs, threads, ranks, path)]
                 run.configure(num_devices=gpus_per_node or max(len(one.device_numbers) for one in of_ranks) or 1)
@@ -97,11 +97,6 @@ def scenario_of(path: Path) -> Scenario:
             measured = await _replay(run, _as_drawn(run, path, chosen, ranges), host_compute, costs)
             _tell_deaths(run, file, [one for one in runs if one.threads == threads and one != chosen])
             return measured
-        except (Exception, BaseExceptionGroup) as error:
-            inner = innermost(error)
-            if isinstance(inner, _OF_THE_PROGRAM):
-                raise UserError(str(inner)) from None
-            raise
 
     figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
     return Scenario(
@@ -171,7 +166,8 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
             run.is_observed
         ):  # a check is of what kernels and host do with memory, which is the same in any implementation
             run.configure(configuration=unified_configuration(run.spec))
-            return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
+            with _of_the_program():
+                return await _replay(run, loaded(path, run_of(runs, threads, process, path)), host_compute, "")
         from offloadrt.extensions import stdpar
         from offloadrt.extensions.recording.replay.algorithms import Timed, replay_algorithms
 
@@ -189,7 +185,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
             system_usm=system_usm,
             phantom=True,
         )
-        try:
+        with _of_the_program(stdpar.CompilationRefused):
             recording = _as_drawn(run, path, run_of(runs, threads, process, path), ranges)
             part = Timed.at(timed, recording, run.measure) if timed else None
             await replay_algorithms(
@@ -197,11 +193,6 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
                 phases=run.windows.phases, timed=part,
                 policy=None if policy == "recorded" else stdpar.ExecutionPolicy(policy),
             )  # fmt: skip
-        except (Exception, BaseExceptionGroup) as error:
-            inner = innermost(error)
-            if isinstance(inner, (*_OF_THE_PROGRAM, stdpar.CompilationRefused)):
-                raise UserError(str(inner)) from None
-            raise
         if part is not None and not run.windows.spans:
             raise ParameterError("timed", f"{timed}, but the program does not come from the one to the other")
         measured = run.measured.algorithms, run.measured.barriers
@@ -317,6 +308,18 @@ def opened(path: Path) -> RecordingFile:
     """Open a recording. Raises UserError for a file that cannot be read."""
     with _of_recordings():
         return RecordingFile.read(path)
+
+
+@contextmanager
+def _of_the_program(*more: type[Exception]) -> Iterator[None]:
+    """Turn errors of a recording and of its program into a UserError. more: further classes of such errors."""
+    try:
+        yield
+    except (Exception, BaseExceptionGroup) as error:
+        inner = innermost(error)
+        if isinstance(inner, (*_OF_THE_PROGRAM, *more)):
+            raise UserError(str(inner)) from None
+        raise
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine, MachineSpec
+from offloadrt.models.host.arguments import checked
 from offloadrt.models.host.arrays import Arena, DeviceGlobals, ProgramArrays
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
@@ -500,11 +501,13 @@ class ProgramThread(ABC):
 
     # what a thread does besides
 
+    @checked
     async def compute(self, seconds: float) -> None:
         """Occupy a core for `seconds` virtual seconds."""
         with self.doing("compute"):
             await self.program.machine.cores.compute(seconds)
 
+    @checked
     def pin(self, core: int) -> None:
         """Pin this thread to one core (sched_setaffinity, or a place of OMP_PLACES).
 
@@ -519,6 +522,7 @@ class ProgramThread(ABC):
         """Name the thread's activity while the body of ``with`` runs; pictures of the run show this name."""
         return doing(self.program.trace, self.sim.current, activity)
 
+    @checked
     async def sleep(self, seconds: float) -> None:
         await self.sim.sleep(seconds)
 

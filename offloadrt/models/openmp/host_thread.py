@@ -20,6 +20,7 @@ follows Yu, Royuela and Quiñones, "OpenMP to CUDA graphs", SCOPES 2020.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from typing import Any, Unpack
 
@@ -183,7 +184,9 @@ async def _record(t: HostThread, body: Callable[[], Awaitable[object]]) -> TaskG
         raise ValueError(f"{CALL}: regions within a {CALL} region are not emulated")
     recording = t.recording = TaskNotes()
     try:
-        await body()
+        if not inspect.isawaitable(region := body()):
+            raise TypeError(f"{CALL}: body returns {region!r:.80}; write it as `async def`")
+        await region
     finally:
         t.recording = None
     await t.taskwait()

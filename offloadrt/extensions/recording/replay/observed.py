@@ -476,7 +476,7 @@ class Oracle:
         forms = self.recording.dictionaries.sites[site].items
         allowed: Operations = Counter()
         shared = 0
-        for form, array, size in zip(forms, arrays, sizes, strict=True):
+        for form, array, size in zip(forms, arrays, sizes, strict=False):  # the items of a routine are no maps
             if array not in self._shared_arrays() or form.type & LITERAL:
                 continue
             shared += 1
