@@ -85,6 +85,11 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.taskwait(3), r"taskwait: depend takes omp\.depend"),
     (lambda t: t.taskwait(omp.map(to=t.array("a", 8))), r"taskwait: depend takes omp\.depend"),
     (lambda t: t.taskgraph(3), "taskgraph: body is 3, which is no function"),
+    (lambda t: t.taskgraph(lambda: None), "taskgraph: body returns None; write it as `async def`"),
+    (lambda t: t.pin({1}), r"pin: core cannot be \{1\}; it takes int"),
+    (lambda t: t.pin(1 << 40), "pin: core is 1099511627776; there are cores 0 to 127"),
+    (lambda t: t.sleep(np.ones(1)), r"sleep: seconds cannot be array\(\[1.\]\); it takes float"),
+    (lambda t: t.compute(np.ones(0)), r"compute: seconds cannot be array\(\[\], "),
     (
         lambda t: t.target_enter_data(omp.map(to=t.array("a", 10**30, phantom=True))),
         "array 'a': its size is 10000",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from offloadrt.cli import main
 from offloadrt.extensions.recording.format import RecordingDamaged, RecordingFile
 from offloadrt.extensions.recording.format.recording import COLUMNS
 
@@ -29,6 +31,49 @@ def changed(path: Path, folder: Path, column: str, number: object) -> Path:
     values.reshape(-1)[0] = number
     np.save(file, values)
     return target
+
+
+def refusal(tokens: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command that cannot do what it is asked for says."""
+    assert main(tokens) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["algorithms/reduced", "calls_of_mpi"])
+def test_a_check_names_what_is_damaged_as_a_run_does(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changed(STORED[0].parent / f"{name}.rec", tmp_path, "record.detail", 0.5)
+    for file in path.rglob("record.detail.npy"):
+        np.save(file, np.load(file).astype(float))
+    told = {refusal([command, str(path), "process=0"], capsys) for command in ("check", "run")}
+    assert len(told) == 1 and "record.detail.npy is damaged: it holds float64" in told.pop()
+
+
+def test_an_array_outside_of_all_memory_is_refused_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changed(STORED[0].parent / "deferred.rec", tmp_path, "record.cpu", 0)
+    dictionaries = next(path.rglob("dictionaries.json"))
+    dictionaries.write_text(re.sub(r'("name":"to","address":)\d+', r"\1-1", dictionaries.read_text()))
+    assert "array 'to': 4096 bytes at -0x1" in refusal(["check", str(path)], capsys)
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "1000000"])
+def test_a_number_of_threads_that_cannot_be_is_refused_by_its_file(threads: str, tmp_path: Path) -> None:
+    index = changed(STORED[0], tmp_path, "record.cpu", 0) / "meta.json"
+    index.write_text(re.sub(r'("threads": *)\d+', rf"\g<1>{threads}", index.read_text()))
+    with pytest.raises(
+        RecordingDamaged, match=r"changed\.rec: meta\.json: Expected `int` .* at `\$\.runs\[0\]\.threads`"
+    ):
+        RecordingFile.read(index.parent)
+
+
+def test_items_of_a_routine_are_not_taken_for_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = changed(STORED[0].parent / "halo.rec", tmp_path, "item.base", 0)
+    for file in path.rglob("item.base.npy"):
+        np.save(file, np.zeros_like(np.load(file)))
+    assert main(["run", str(path), "--draws", "0"]) == 0, capsys.readouterr().err
 
 
 def having(column: str) -> Path:

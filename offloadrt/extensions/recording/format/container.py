@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import attrs
 import msgspec
@@ -345,14 +345,14 @@ class RunSummary(msgspec.Struct, frozen=True):
     """One process of one run of the program, as the file's `meta.json` describes it."""
 
     folder: str
-    threads: int
+    threads: Annotated[int, msgspec.Meta(ge=1, le=_THREADS)]
     """The number of host threads: as `offloadrt record --threads` asked for, or of the largest team."""
     rank: int | None = None
-    ranks: int = 0
+    ranks: Annotated[int, msgspec.Meta(ge=0, le=_THREADS)] = 0
     """The number of MPI ranks; 0: it calls no MPI, or its MPI calls were not recorded."""
     pid: int = 0
     ended: str = "exit"
-    directives: int = 0
+    directives: Annotated[int, msgspec.Meta(ge=0)] = 0
     died: str = ""
     """How, where and with which message the program died; empty if it did not die."""
 
