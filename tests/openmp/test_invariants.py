@@ -84,7 +84,7 @@ def keep_the_pool_locked(made: Rig) -> None:
     ("breach", "told"),
     [
         (count_below_zero, "device 0: the entry of a has the counts -1 and 0"),
-        (end_without_end, "device 0: 1 directives have yet to end the mapping of a"),
+        (end_without_end, "device 0: 1 directive has yet to end the mapping of a"),
         (mark_erased, "device 0: the entry of a is erased and still in the table"),
         (overlap, "device 0: the entries of a and b overlap"),
         (forget_the_entry, "(512 bytes) belongs to nobody"),

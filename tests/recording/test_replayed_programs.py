@@ -45,7 +45,7 @@ def test_operations_that_differ_are_reported_with_the_line(tmp_path: Path) -> No
     outcome = replayed(program.recorded(tmp_path)).outcome
     assert (outcome.compared, outcome.equal) == (4, 3)
     (difference,) = outcome.differences
-    assert str(difference) == "app.c:20 (__tgt_target_data_begin_mapper, 1 directives): only emulated: 1 x h2d of 64 B"
+    assert str(difference) == "app.c:20 (__tgt_target_data_begin_mapper, 1 directive): only emulated: 1 x h2d of 64 B"
 
 
 def test_operations_that_another_thread_did_are_no_difference(tmp_path: Path) -> None:

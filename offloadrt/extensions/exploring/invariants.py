@@ -76,7 +76,8 @@ def _entries(device: OffloadDevice) -> Iterator[str]:
         if entry.dynamic < 0 or entry.hold < 0 or not entry.total:
             yield f"the entry of {entry.name} has the counts {entry.dynamic} and {entry.hold}"
         if entry.data_end_users:
-            yield f"{entry.data_end_users} directives have yet to end the mapping of {entry.name}"
+            users = "1 directive has" if entry.data_end_users == 1 else f"{entry.data_end_users} directives have"
+            yield f"{users} yet to end the mapping of {entry.name}"
         if entry.is_erased:
             yield f"the entry of {entry.name} is erased and still in the table"
         if entry.owned and device.block_size(entry.block) is None:

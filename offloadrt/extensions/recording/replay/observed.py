@@ -376,7 +376,7 @@ class OperationDifference:
             for side, operations in (("emulated", self.emulated), ("recorded", self.recorded))
             if operations
         ]
-        return f"{self.where} ({self.call}, {self.directives} directives): {'; '.join(sides)}"
+        return f"{self.where} ({self.call}, {counted(self.directives, 'directive')}): {'; '.join(sides)}"
 
 
 @attrs.frozen
