@@ -76,6 +76,7 @@ from offloadrt.runtime.host_array import POINTER_BYTES, HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_types import LITERAL
 from offloadrt.sim import Simulation
+from offloadrt.study.reporting.words import counted
 
 FIRST_POINTER: Final = 4
 """The index of the first pointer among the items of an algorithm, behind its four numbers."""
