@@ -109,3 +109,10 @@ def test_importing_the_trace_loads_neither_structlog_nor_perfetto() -> None:
     code = f"import sys, offloadrt.trace; print([name for name in {names.split()!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_a_line_that_is_no_text_is_refused_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"event": "\xf8"}\n')
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 1: not an event of a trace, .* \(it is no JSON\)"):
+        [*read_json_lines(path)]

@@ -33,7 +33,7 @@ def read_json_lines(
                 time_ns = msgspec.convert(fields["time_ns"], _Time)
                 missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
                 yield msgspec.convert({**missing, **fields}, kind)
-            except (msgspec.DecodeError, KeyError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError) as error:
                 if (
                     number > 1
                     and not line.endswith(b"\n")
@@ -45,7 +45,7 @@ def read_json_lines(
                 raise ValueError(f"{path}, line {number}: {why}") from error
 
 
-def _why_none(error: msgspec.DecodeError | KeyError | RecursionError) -> str:
+def _why_none(error: Exception) -> str:
     """Return in words why a line is no event."""
     if isinstance(error, msgspec.ValidationError):
         return str(error)

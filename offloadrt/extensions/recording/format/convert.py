@@ -130,7 +130,7 @@ def _record(raw: Path) -> dict[str, Any]:
         return {"runs": [{"folder": folder} for folder in folders or ["."]]}
     try:
         record = msgspec.json.decode(file.read_bytes())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotARecording(f"{file}: {error}") from None
     if not isinstance(record, dict) or not isinstance(record.get("runs"), list):
         raise NotARecording(f"{file}: lists no runs")

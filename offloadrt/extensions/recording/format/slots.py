@@ -239,7 +239,7 @@ def _places(file: Path) -> dict[str, str]:
         return {}
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RecordingDamaged(f"{file}: {error}") from None
 
 
@@ -252,7 +252,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
             continue
         try:
             line = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if number == len(texts):
                 continue
             raise RecordingDamaged(f"{file}: line {number}: {error}") from None
