@@ -128,3 +128,9 @@ def test_an_apus_rows_are_its_own_entries(tmp_path):
 def test_a_bad_line_is_named(tmp_path, line, reason):
     with pytest.raises(CalibrationError, match=rf"made\.jsonl, {reason}"):
         calibrate([written(tmp_path / "made.jsonl", line)], load("alex-a100"))
+
+
+def test_rows_of_pools_say_nothing_of_a_machine_without_pools(tmp_path: Path) -> None:
+    rows = [row("malloc_async", variant, 4096, 1e-6) for variant in ("idle", "idle_kept")]
+    with pytest.raises(CalibrationError, match=r"made\.jsonl: nothing in it says what an entry of mi300a costs"):
+        values(written(tmp_path / "made.jsonl", *rows), "mi300a")

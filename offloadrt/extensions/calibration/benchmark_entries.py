@@ -80,7 +80,7 @@ def _rate(key: str, row: BenchmarkRow) -> Measurement:
 def _pools(by_name: dict[_Name, list[BenchmarkRow]], base: MachineSpec) -> Iterator[Measurement | None]:
     """Yield the cost of memory that a pool gets from the driver, after a synchronization freed all that it held."""
     rows, kept = (by_name.get(("malloc_async", variant), ()) for variant in ("idle", "idle_kept"))
-    if not rows or not kept or not base.value("mempool.chunk"):
+    if not rows or not kept or "mempool.chunk" not in base.entries or not base.value("mempool.chunk"):
         return
     smallest, largest = min(rows, key=lambda row: row.size), max(rows, key=lambda row: row.size)
     chunk = _single("mempool.grow", smallest)
