@@ -70,6 +70,8 @@ _KINDS: Final = {
 
 _ADDRESSES: Final = 1 << 47
 """The bytes that a process of x86-64 or ARMv8 can have: no size and no offset is larger."""
+_HIGHEST: Final = 1 << 56
+"""No address of a process is larger: x86-64 has 57 bits of them, the upper half for the kernel, ARMv8 fewer."""
 _COUNTS: Final = 1 << 50
 """An upper bound of counters: more than a program can count in days of recording."""
 _THREADS: Final = 1 << 16
@@ -294,6 +296,7 @@ def _check_sizes(recording: Recording) -> None:
     meta = dictionaries.meta
     for what, numbers, most in (
         ("the size of an array", [array.nbytes for array in dictionaries.arrays], _ADDRESSES),
+        ("the address of an array", [array.address for array in dictionaries.arrays], _HIGHEST),
         ("the size of a global", list(meta.globals.values()), _ADDRESSES),
         ("meta.threads", [meta.threads], _THREADS),
         ("meta.asked_threads", [meta.asked_threads or 0], _THREADS),

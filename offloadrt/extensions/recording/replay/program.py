@@ -19,7 +19,6 @@ from offloadrt.extensions.recording.format.recording import (
     Meta,
     OmptOperation,
     Recording,
-    RecordingDamaged,
     RecordingError,
     Site,
 )
@@ -513,12 +512,7 @@ class ReplayedProgram:
             self._forget(other, freed=False)
         populated = written or not self.recording.meta.host_touches
         kind = _KINDS.get(array.origin, "heap")
-        try:
-            placed = self._lowered.array(
-                array.name, address, array.nbytes, kind, written=populated, pointer=array.pointer
-            )
-        except ValueError as error:
-            raise RecordingDamaged(f"{self.recording.name}: {error}") from None
+        placed = self._lowered.array(array.name, address, array.nbytes, kind, written=populated, pointer=array.pointer)
         self._arrays.put(number, frame, placed)
         if array.origin == "mapped":
             self._unseen.add(placed)
