@@ -45,9 +45,10 @@ class CalibratedEntry:
 
     @property
     def factor(self) -> float:
-        """Return the measured value over the nearest value in the base profile's range; 1 if it lies in that range.
+        """Return how far the measured value lies outside the base profile's range, as a factor; 1 if it lies inside.
 
-        If the base has no range, the factor is 1 if the base's value lies between the measured percentiles.
+        It is the measured value over the nearest value of the range. If the base has no range, the factor is 1 if the
+        base's value lies between the measured percentiles.
         """
         value, entry = self.measurement.value, self.base
         if entry.low is not None and entry.high is not None:
@@ -81,7 +82,10 @@ class Calibration:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Return the names of the base profile's entries with a range that no file measured; they stay as they were."""
+        """Return the names of the base profile's uncertain entries that no file has measured.
+
+        They have the base's value and range in the new profile, too.
+        """
         measured = {entry.base.key for entry in self.entries}
         return tuple(key for key in self.base.ranges() if key not in measured)
 

@@ -68,7 +68,10 @@ def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement |
 
 
 def waits_and_starts(operations: Operations) -> Iterator[Measurement | None]:
-    """Yield the latencies of kernels' starts and of waits' returns, which are measured alike for all drivers."""
+    """Yield the measurements of two latencies that all drivers have: of a kernel's start, and of a wait's return.
+
+    Yields None for one that the trace does not show. operations: the calls and commands of the trace.
+    """
     starts = operations.launch_latencies()
     yield measurement("launch.latency", starts, "kernels on an idle device, from the return of the launch to the begin")
     gaps = operations.launch_gaps()

@@ -149,7 +149,10 @@ class MachineDifferenceRecord:
 
 
 def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRecord | MachineDifferenceRecord:
-    """Return what `machines --json` prints: all machines, one machine, or the differences of two, by `len(specs)`."""
+    """Return what `machines --json` prints: one machine's entries, two machines' differences, or a list of all.
+
+    specs: one or two machines; empty for the list of all machines and runtimes.
+    """
     if not specs:
         names = ([MachineName.of(spec) for spec in found] for found in (summaries(), runtimes()))
         return MachinesRecord(*names)
@@ -198,7 +201,7 @@ def shown_machine(spec: MachineSpec) -> Iterable[RenderableType]:
 
 
 def kind_of(entry: ProfileEntry) -> str:
-    """Return how a value is known, such as "measured", or "scaled from NAME" with the machine it was scaled from."""
+    """Return how an entry's value is known: "measured", for example, or "scaled from NAME" (another machine)."""
     return entry.source_type if entry.scaled_from is None else f"scaled from {entry.scaled_from}"
 
 

@@ -41,14 +41,14 @@ LARGE: Final = 256 * 1024
 
 @attrs.define(slots=False)
 class Operations:
-    """The operations in one profiler's trace, and the times of those that nothing disturbed."""
+    """The calls and commands in one profiler's trace, with methods that time those that nothing else disturbed."""
 
     trace: DeviceTrace
     waits: Collection[str]
     """Names of the calls that wait for the device; they disturb no other call."""
 
     def most_called(self, names: Sequence[str]) -> str:
-        """Return that one of several names of an operation which has most calls in the trace; the first if none has."""
+        """Return which one of several names of one API function has most calls in the trace; the first if none has."""
         return max(names, key=lambda name: len(self._by_name.get(name, ())))
 
     def count(self, name: str) -> int:
@@ -243,7 +243,10 @@ class Measurement:
 
 
 def measurement(key: str, values: Sequence[float], what: str, least: int = LEAST) -> Measurement | None:
-    """Return the measurement of an entry from values; None if they are fewer than `least`, or the median is 0."""
+    """Summarise measured values (in SI units) as the measurement of the profile entry `key`: median and percentiles.
+
+    what: what was measured, in words. Returns None if the values are fewer than `least`, or if their median is 0.
+    """
     return _measurement(key, values, what, len(values)) if len(values) >= least else None
 
 
@@ -341,7 +344,10 @@ def rates(copies: Sequence[TracedCommand], direction: str, otherwise: float) -> 
 
 
 def described(copies: Sequence[TracedCommand], which: str, direction: str = "") -> str:
-    """Return in words which copies were measured, as in `copies of pinned memory of 256 KiB and more, h2d`."""
+    """Return in words which copies were measured, as in `copies of pinned memory of 256 KiB and more, h2d`.
+
+    which: the size in words. direction: ``h2d`` or ``d2h``; empty for both.
+    """
     memories = {copy.pinned for copy in copies}
     of = " of pinned memory" if memories == {True} else " of pageable memory" if memories == {False} else ""
     return f"copies{of} {which}{direction and f', {direction}'}"

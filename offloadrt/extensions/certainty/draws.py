@@ -82,10 +82,10 @@ def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """Compute at least `count` points of SciPy's Sobol sequence in `width` dimensions.
+    """Compute at least `count` quasi-random points in `width` dimensions, by SciPy's Sobol sequence.
 
-    The sequence is quasi-random: its points fill the unit cube evenly. Returns an array (points, `width`) of numbers of
-    equal steps of a range.
+    Such points fill the unit cube evenly. Returns an array of whole numbers (points, `width`): in which of many equal
+    steps of each range the point lies.
     """
     sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
     steps: np.ndarray[Any, np.dtype[np.uint16]]
@@ -118,9 +118,10 @@ def is_free(key: str, options: RunSpec) -> bool:
 
 @attrs.frozen
 class Draws:
-    """Samples all uncertain entries and inputs at random: draw number k gives each a position in its range.
+    """Samples all uncertain entries and inputs at random: draw number k gives each of them a position in its range.
 
-    In one draw, an entry has the same position in the ranges of all machines.
+    Uncertain are the costs and rates of which a machine's profile knows only a range, and a program's inputs that are
+    known only so. In one draw, an entry has the same position in the ranges of all machines.
     """
 
     columns: Mapping[str, Mapping[str, int]]
@@ -133,7 +134,10 @@ class Draws:
 
     @classmethod
     def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
-        """Make the samples for these machines and inputs: a dimension for each source of uncertainty or input."""
+        """Make the samples for these machines and inputs, with a dimension for each independent source of uncertainty.
+
+        Entries of several machines that have the same name and the same source share a dimension.
+        """
         dimensions: dict[tuple[object, ...], int] = {}
         columns = {
             spec.digest: {key: dimensions.setdefault(_source_of(key, spec), len(dimensions)) for key in uncertain(spec)}
@@ -225,7 +229,10 @@ def _figure(name: str, result: Result) -> float | None:
 
 
 def spec_of(point: Point) -> MachineSpec:
-    """Return the machine of a run with its runtime, as the profiles have it, without the user's overrides."""
+    """Return the machine of a run, with its offloading runtime, as the profiles have it.
+
+    The user's overrides are not applied.
+    """
     scenario = registry.find(point.scenario)
     return profiles.load(point.options.machine or scenario.machine, runtime=point.options.runtime or scenario.runtime)
 
@@ -359,7 +366,10 @@ def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[in
 
 
 def facts(result: Result) -> tuple[object, ...]:
-    """Return what shows that two runs differ: elapsed time, number of events, and all measured figures."""
+    """Return all numbers of a run that must be equal for two runs to count as equal.
+
+    These are the elapsed time, the number of events, and all measured figures.
+    """
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 
@@ -371,7 +381,10 @@ def _faster(one: float, other: float) -> float:
 # ---------------------------------------------------------------------- what no draw knows
 @attrs.frozen
 class MeasuredKind:
-    """Says by which factors the predicted times of one kind of programs have differed from measured ones."""
+    """Says by which factors the predicted times of one kind of programs have differed from measured ones.
+
+    programs, where: the kind of programs and the machines, in words. values: how many measured values there are.
+    """
 
     programs: str
     where: str
@@ -478,10 +491,11 @@ def ordered(
     jobs: int,
     stage: Callable[[str, int, int], object],
 ) -> list[Case]:
-    """Repeat all runs of a comparison with the same draws of uncertain values; return cases with intervals and ranks.
+    """Rank the variants of a comparison by repeated runs with random samples (draws) of the uncertain values.
 
-    A draw is a random sample. What is left of the budget is used to find the entries that decide between the two
-    nearest variants of a ranking.
+    cases: the comparison's cases, whose variants are ranked against each other. outcome: their runs so far. Returns the
+    cases with intervals and ranks. What is left of the budget is used to find the entries that decide between the two
+    nearest variants of a ranking. stage: called with a title, the runs done and those asked for.
     """
     clock = clock_of(jobs)
     begun = clock()

@@ -46,7 +46,7 @@ the panel's series, the parameters of all runs of the figure, and the factor fro
 
 @attrs.frozen
 class Mark:
-    """A published point to draw: its positions along x, and the lowest and the highest published value at each."""
+    """A published number to draw beside the runs: its positions along x, with the lowest and highest value at each."""
 
     label: str
     role: str

@@ -40,7 +40,11 @@ Heights = Mapping[float, Sequence[float]]
 
 @attrs.frozen
 class DrawnRun:
-    """A run as a panel shows it: parameter `x` at position `at`, value `y`, and both ends of the value's interval."""
+    """A run as a panel shows it.
+
+    x, at: the value of the parameter along x, and its position on that axis. y, low, high: the figure's value, and the
+    ends of its interval.
+    """
 
     x: Cell
     at: float
@@ -126,9 +130,11 @@ def _bar_width(series: int) -> float:
 def draw_panel(
     area: Any, figure: Figure, series: Sequence[Series], names: Sequence[str], beside: Heights, *, log_y: bool
 ) -> None:
-    """Draw one panel: its lines or bars, its scales and its ticks.
+    """Draw one panel of a figure: its lines or bars, its scales and its ticks.
 
-    beside: by position along x, the heights of marks that are drawn there; the numbers at bars keep clear of them.
+    area: the panel's axes of matplotlib. series: its lines or bars. names: the texts along x. beside: by position along
+    x, the heights of marks that are drawn there; the numbers at bars keep clear of them. log_y: whether the y axis is
+    logarithmic.
     """
     bottom = 1.0 if figure.baseline and log_y else 0.0
     for number, one in enumerate(series):
@@ -220,9 +226,10 @@ def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -
 
 
 def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
-    """Tell whether the y axis is logarithmic: `figure.log` is set, and the ratios differ by `WIDE_RATIOS` at least.
+    """Tell whether a panel's y axis should be logarithmic.
 
-    Lines need `figure.log` only. heights: the values to draw.
+    It should if `figure.log` is set and, for bars, the values to draw (`heights`) differ by the factor `WIDE_RATIOS` at
+    least.
     """
     if not figure.log or min(heights) <= 0:
         return False

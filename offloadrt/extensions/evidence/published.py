@@ -98,10 +98,12 @@ def _scale(point: PublishedPoint, claim: Claim, y: str) -> float:
 def marks_of(
     figure: Figure, panel: Cell, series: Sequence[Series], given: Sequence[Mapping[str, Any]], unit: float
 ) -> list[Mark]:
-    """Return the marks of all published points that belong to runs of a panel.
+    """Return the marks to draw in a panel for the numbers that a paper published for these runs.
 
-    given: the parameters of all runs of the figure. unit: the factor from seconds to the figure's unit, by which the
-    times of the runs were multiplied, too. Raises UserError for a claim that cannot be drawn.
+    figure: the scenario's figure with its published points. panel: the value that all runs of the panel have in common.
+    series: the panel's lines or bars. given: the parameters of all runs of the figure. unit: the factor from seconds to
+    the figure's unit, by which the times of the runs were multiplied, too. Raises UserError for a claim that cannot be
+    drawn.
     """
     marks = []
     for point in figure.published:

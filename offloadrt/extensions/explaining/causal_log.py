@@ -31,8 +31,9 @@ Arguments = Mapping[str, int | str]
 class Annotation(NamedTuple):
     """Something that a picture of a run shows besides its events: waits for other threads, arguments of calls.
 
-    position: the number of events before it, so that annotations and events can be merged into one order, while the
-    trace hash and all counts contain the events only.
+    It says what one actor (a thread, or a part of the machine or driver) did at a time. position: the number of events
+    before it, so that annotations and events can be merged into one order, while the trace hash and all counts contain
+    the events only.
     """
 
     position: int
@@ -62,7 +63,10 @@ _LIBRARY, _EVENT_LOOP = f"{Path(contextlib.__file__).parent}/", f"{Path(trio.__f
 
 
 class Resumption(NamedTuple):
-    """Says that one actor, the giver, let another actor that waited, the taker, go on."""
+    """Says that one actor, the giver, let another actor that waited, the taker, go on.
+
+    An actor is a thread of the program, or a part of the machine or the driver, such as a copy engine.
+    """
 
     position: int
     """How many events the trace had before it."""
@@ -81,10 +85,11 @@ WIDTH = len(Resumption._fields)
 
 
 class CausalLog:
-    """Observes a simulation: records which actor lets which go on (resumptions), annotations and source lines.
+    """Observes a simulation: records which actor let which other one go on, what threads did, and source lines.
 
-    `position` returns the number of events so far (`Trace.count`). history: whether to keep every resumption, for
-    `rows`; without it only `annotations` are kept, which suffice for a picture.
+    An actor is a thread of the program, or a part of the machine or the driver. The critical path is found from this
+    record. `position` returns the number of events so far (`Trace.count`). history: whether to keep every resumption
+    (one actor letting another go on), for `rows`; without it only `annotations` are kept, which suffice for a picture.
     """
 
     def __init__(self, history: bool = True) -> None:
@@ -107,7 +112,10 @@ class CausalLog:
         self._calling: dict[str, int] = {}
 
     def resumed(self, sim: Any, actor: Actor) -> None:
-        """Record that the running actor lets `actor` go on after a wait, or sets the timer that will let it go on."""
+        """Record that the running actor lets `actor` (a thread or part of the machine) go on after a wait.
+
+        It is also called when the running actor sets the timer that will let `actor` go on.
+        """
         target = actor.waits_for
         giver = sim.running or SELF.get(None)
         if giver is actor:
@@ -128,12 +136,15 @@ class CausalLog:
                 self._rows += (self.position(), sim.now, by, actor.index, target.name, actor.waits_since, turn)
 
     def joined(self, sim: Any, actor: Actor, since: float) -> None:
-        """Record that `actor` waited from `since`, in seconds, until the last of its child actors had ended."""
+        """Record that a thread waited for the end of all threads that it had started.
+
+        actor: the thread that waited. since: when it began to wait, in virtual seconds.
+        """
         if sim.now > since and self._history:
             self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
-        """Remember the actor that ended last, because its parent may wait for that in Trio (`joined`)."""
+        """Remember the thread or other actor that ended last, as the one for which its parent has waited (`joined`)."""
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
@@ -184,12 +195,16 @@ class CausalLog:
         self.launches[kernel] = launch
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Record the source line of a directive that the running actor begins. directive: its number."""
+        """Record the source line of a directive that a thread begins. directive: the directive's number."""
         line = actor.data.get("place")
         self.source_lines[directive] = _line_outside(sys._getframe(2)) if line is None else line
 
     def call_at(self) -> int:
-        """Return a number (see `source_lines`) for the calling line of the program; NO_CAUSE without a history."""
+        """Return a number that stands for the program's source line which makes the current call.
+
+        `source_lines` has the line for each number. Returns NO_CAUSE if no history is kept, or if no line of the
+        program calls.
+        """
         if not self._history or not (line := _line_outside(sys._getframe(2))):
             return NO_CAUSE
         number = self._calling.setdefault(line, FIRST_CALL + len(self._calling))

@@ -10,9 +10,10 @@ from functools import cache
 
 @cache
 def places() -> Mapping[str, tuple[str, ...]]:
-    """Return, by name of a profile entry, the parts of the critical path in which that entry's cost shows.
+    """Return, by name of a profile entry, the parts of a run's critical path that take longer if this cost is higher.
 
-    The file `charged_in.toml` declares them. A name may end in `*`. A part may also be the wait for a lock or a server.
+    The file `charged_in.toml` declares them. A name may end in `*`. A part is what works, such as "kernel" or "driver:
+    cuMemFree", or the wait for a lock or a server, such as "behind driver context".
     """
     text = (importlib.resources.files(__package__) / "charged_in.toml").read_text(encoding="utf-8")
     return {name: tuple(of_name) for name, of_name in tomllib.loads(text).items()}
@@ -20,7 +21,10 @@ def places() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def charged_in(key: str) -> tuple[str, ...] | None:
-    """Return the parts of the critical path in which an entry's cost shows; None if `charged_in.toml` has none."""
+    """Return the parts of a run's critical path that take longer if the cost `key` of a profile is higher.
+
+    Returns None if `charged_in.toml` does not have the entry.
+    """
     if key in places():
         return places()[key]
     beginnings = [name for name in places() if name.endswith("*") and key.startswith(name[:-1])]

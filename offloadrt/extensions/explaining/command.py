@@ -211,7 +211,10 @@ def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
 
 
 def holder_labels(holders: Iterable[Holder]) -> list[str]:
-    """Return a text for each holder of a resource, the largest share first; merge those that differ in arrays only."""
+    """Return a text for each group of holders of a lock, the largest share of the time first.
+
+    Holders (call, array, directive, line) that differ in their arrays only are merged.
+    """
     shares: dict[str, float] = {}
     for holder in holders:
         what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"

@@ -43,16 +43,17 @@ NOTHING = 0
 
 @attrs.define(eq=False)
 class ApiCall:
-    """One call of the driver's API; `array` is the array that it served, empty if no event names one."""
+    """One call of the driver's API. array: the name of the array that it served; empty if no event names one."""
 
     api: str
     array: str = ""
 
 
 class Doing(NamedTuple):
-    """Says what an actor does between two of its events.
+    """Says what an actor (a thread, or a part of the machine) does from one of its events to the next.
 
-    It is a tuple, because a run has hundreds of thousands of them.
+    directive: the number of the directive for which it works. call: the driver's call that it is in. It is a tuple,
+    because a run has hundreds of thousands of them.
     """
 
     directive: int = NOTHING
@@ -87,7 +88,10 @@ class KernelRun:
 
 @attrs.define(eq=False)
 class ActorSteps:
-    """What one actor did when, as three lists of equal length in order of time (picoseconds)."""
+    """What one actor (a thread, or a part of the machine) did when, as three lists of equal length.
+
+    They are in order of time; times are picoseconds.
+    """
 
     rows: list[int] = attrs.field(factory=list)
     """Number of the event with which `doing` begins."""
@@ -109,7 +113,11 @@ IDLE = Doing()
 
 @attrs.define(eq=False)
 class History:
-    """The events of a run, and which actor let which go on (resumptions), by actor, kernel and lock; in picoseconds."""
+    """All that the search for the critical path needs of a run, by actor, kernel and lock; times are picoseconds.
+
+    An actor is a thread, or a part of the machine or the driver. A resumption is a moment at which one actor lets
+    another one, which waited, go on.
+    """
 
     names: dict[int, str] = attrs.field(factory=dict)
     steps: dict[int, ActorSteps] = attrs.field(factory=dict)
@@ -138,13 +146,16 @@ class History:
     """By device: when each time slice began and the number of its process; -1 at the begin of a context switch."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
-        """Return the number of an actor's last resumption before number `before`; None if there is none."""
+        """Return the number of the latest resumption before number `before` that let this actor go on; or None.
+
+        A resumption is a moment at which one actor lets another one, which waited, go on.
+        """
         numbers = self.taken.get(actor, ())
         last = bisect.bisect_left(numbers, before) - 1
         return numbers[last] if last >= 0 else None
 
     def resumptions_until(self, time_ps: int) -> int:
-        """Return how many resumptions took place up to a time in picoseconds, that instant included."""
+        """Return how often one actor had let another one go on (a resumption) up to and including this time."""
         return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
@@ -180,10 +191,11 @@ def history_of(
     source_lines: dict[int, str],
     arrivals: dict[int, tuple[int, int]],
 ) -> History:
-    """Sort a run's events and resumptions (which actor let which go on) by actor.
+    """Sort a run's events and resumptions by actor, so that the critical path can be found.
 
-    rows: events that count in the trace hash, in order. arrivals: by kernel, when it reached the compute units, and how
-    many resumptions the run had had until then.
+    A resumption is a moment at which one actor (a thread, or a part of the machine) lets another one go on. rows:
+    events that count in the trace hash, in order. source_lines: by directive. arrivals: by kernel, when it reached the
+    compute units, and how many resumptions the run had had until then.
     """
     history = History(source_lines=source_lines, resumptions=resumptions, arrivals=arrivals)
     for number, resumption in enumerate(resumptions):
@@ -370,13 +382,18 @@ class _Turn:
 def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> list[PathPart]:
     """Return the critical path from `begin_ps` to `end_ps`: the parts, in order of time, that determine its length.
 
-    actor: the index of the actor with which the path ends. The parts add up to `end_ps - begin_ps`.
+    actor: the index of the actor (a thread, or a part of the machine) with which the path ends. The parts add up to
+    `end_ps - begin_ps`.
     """
     return _Walk(history, begin_ps).back_from(actor, end_ps)
 
 
 def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, float]]) -> Iterator[PathPart]:
-    """Yield the path's parts, weighted inside sampled phases; `phases` has (begin in ps, end in ps, weight)."""
+    """Yield the critical path's parts, multiplied inside repeated phases of which only some instances were run.
+
+    phases: (begin in ps, end in ps, by how much the time between them is multiplied). A part that reaches across such a
+    border is cut there.
+    """
     for part in path:
         begin = part.begin_ps
         for since, until, times in phases:

@@ -46,7 +46,8 @@ def _nothing(done: int, asked: int) -> None:
 class EntryEffect:
     """The times of some runs with an uncertain profile entry at the low and at the high end of its range.
 
-    Everything else is unchanged. Several entries may have been moved together; `entry` then names the group.
+    Everything else is as in the unchanged runs. Several entries may have been moved together; `entry` then names the
+    group.
     """
 
     entry: str
@@ -60,10 +61,10 @@ class EntryEffect:
 
 @attrs.define
 class MovedRuns:
-    """Repeats some runs with profile entries moved to both ends of their ranges, until a deadline.
+    """Repeats some runs with uncertain profile entries moved to the low and the high end of their ranges.
 
-    points, nominal: the runs and their results without a change. deadline: a reading of `clock_of(jobs)`, in seconds.
-    most: how many more runs may be made; None for any number.
+    points, nominal: the runs and their results without a change. deadline: when to stop, as a reading in seconds of
+    `clock_of(jobs)`. most: how many more runs may be made; None for any number.
     """
 
     points: Sequence[Point]
@@ -83,10 +84,10 @@ class MovedRuns:
         ]
 
     def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
-        """Move each set of entries to both ends of their ranges together; return the effects by the sets' names.
+        """Move each set of entries together to the low, then the high end of their ranges; return each set's effect.
 
-        asked: the entries of each set, by a name for the set. Sets for which there was no time are left out, as are the
-        last ones if they take more runs than `most`.
+        asked: the entries of each set, by a name for the set. Returns the effects by the same names. Sets for which
+        there was no time are left out, as are the last ones if they take more runs than `most`.
         """
         if self.most is not None:
             asked = dict(itertools.islice(asked.items(), self.most // (2 * len(self.points))))
@@ -275,11 +276,11 @@ def decided(
     budget_s: float = math.inf,
     advanced: Told = _nothing,
 ) -> Ranking:
-    """Return the ranking with the two entries whose uncertainty decides between its nearest neighbours.
+    """Add to a ranking the two uncertain entries that decide most which one of its two nearest neighbours is faster.
 
-    drawn: the runs with random samples of the uncertain values. pair: the indices of the neighbours among the points,
-    the one that ranks first before the other. budget_s: real time for the runs, in seconds; without a limit, `_SEARCH`
-    limits their number.
+    order: the ranking. drawn: the runs with random samples of the uncertain values. pair: the indices of the neighbours
+    among the points, the one that ranks first before the other. budget_s: real time for the runs, in seconds; without a
+    limit, `_SEARCH` limits their number. advanced: called with the runs done and asked for.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -339,7 +340,8 @@ _NO_PRICES = (*NO_COSTS, "process.time_slice", "stream.time_slice", "runlist.qua
 def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
     """Return a sentence for each entry whose cheaper value makes a run slower, the largest loss first.
 
-    A part that takes less time can let another actor go first, and that order may be worse.
+    This happens where a part that takes less time lets another thread or part of the machine go first, in a worse
+    order.
     """
     found = []
     for effect in screening.effects:
@@ -367,7 +369,7 @@ def _named(point: Point, points: Sequence[Point]) -> str:
 
 
 def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = False) -> Decider:
-    """Describe an uncertain entry that decides: its range and source today, and the command that measures it.
+    """Describe an uncertain entry that decides how long a run takes: its range and source, and how to measure it.
 
     factor: by how much the time, or the ratio of two times, changes over the entry's range. turns: whether it reverses
     the order of two variants.

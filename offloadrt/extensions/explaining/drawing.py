@@ -252,7 +252,10 @@ class CallNotes:
                 pass
 
     def tell(self, actor: int, device: int, notes: dict[str, int | str]) -> None:
-        """Add details to the call that a thread is in; if their address lies in a mapped array, add its name, too."""
+        """Add details to the call that a thread is in; an address in a mapped array also gets the array's name.
+
+        actor: the thread's index. device: the device's number. notes: the details by name, such as bytes or address.
+        """
         call = self._calls.get(actor)
         if call is None:
             return
@@ -301,7 +304,7 @@ DOING = "doing"
 
 @attrs.define(eq=False)
 class AnnotationTracks:
-    """Draws annotations from a queue, each before the event in front of which it was recorded.
+    """Draws annotations (waits for other threads, arguments of calls) from a queue, in order with the events of a run.
 
     _arrow: returns the number of a new arrow. _is_thread: tells whether an actor has a track among the host threads.
     """
@@ -333,7 +336,10 @@ class AnnotationTracks:
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:
-        """Return the numbers of arrows into the directive that a thread begins: one for a deferred task, else none."""
+        """Return the arrow to draw into the directive that a thread begins, from where its deferred task was made.
+
+        Returns one arrow's number, or none if the directive is no deferred task.
+        """
         task = self._tasks.pop(actor, None)
         return () if task is None else (task,)
 
@@ -382,10 +388,10 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread", "rank ")
 
 
 class Drawing:
-    """Draws the rows of a trace, in order, on a canvas; `finish` ends the slices that are still open.
+    """Draws the events of a trace, in order, on a canvas: threads, locks, engines, kernels, and numbers over time.
 
-    Of the device table only the number of entries is drawn; its events are for the logs. causal_log: the resumptions
-    and annotations of the same run; drawing takes the annotations out of it.
+    Of the device table only the number of entries is drawn. causal_log: who let whom go on in the same run, and other
+    annotations; drawing takes these out of it. `finish` ends the slices that are still open.
     """
 
     def __init__(self, canvas: Canvas, causal_log: CausalLog | None = None) -> None:

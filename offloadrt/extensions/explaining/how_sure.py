@@ -90,7 +90,7 @@ class Robustness:
 
 @attrs.frozen
 class Drawn:
-    """The runs with random samples of the uncertain costs: which samples, and what limits each run.
+    """The runs with random samples of the uncertain costs (draws), and what limits each run.
 
     shares: in each run, the share (0 to 1) of the critical path that belongs to the resource which limits the original
     run.
@@ -108,7 +108,10 @@ class Drawn:
 
 
 def shares_at(point: Point) -> bytes:
-    """Make one run; return as JSON its limit, its critical path's shares by resource, and its times; or an error."""
+    """Make one run; return as JSON its limit, its critical path's shares by resource, and its times; or an error.
+
+    point: the run's scenario, parameters and options.
+    """
     try:
         observed = observe(registry.find(point.scenario), point.parameters, point.options)
     except (UserError, ScriptFailed) as error:
@@ -222,9 +225,10 @@ def with_curves(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Try 75, 50 and 25 % of the costs that gain most when they are zero, as the profiler Coz does with lines of code.
+    """Try the changes that gain most again with only a part of each: 75, 50 and 25 % of the cost left.
 
-    Returns `tried` with curves of these gains.
+    The profiler Coz does so with lines of code. Returns `tried` with curves of these gains. deadline: a reading of
+    `time.monotonic`, in seconds.
     """
     parts: dict[int, dict[float, Any]] = {}
     for one in [one for one in tried.what_ifs if one.gain > 1.0]:
@@ -292,7 +296,7 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Return the robustness with the two entries whose ranges change the elapsed time most, and with order effects.
+    """Add to the robustness the two entries whose ranges change the elapsed time most, and what is slower when cheaper.
 
     Costs whose change had a gain are tried first, since with few random samples chance alone gives a high correlation.
     budget_s: real time for these runs, in seconds.
@@ -320,7 +324,10 @@ def deciding(
 def shares_in_time(
     points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
 ) -> list[Any]:
-    """Run the points and return what `shares_at` says of each (shares of its time), up to those that begin in time."""
+    """Make runs until a deadline; return what `shares_at` says of each: its limit and shares of the critical path.
+
+    Runs that could not begin in time are left out. deadline: a reading of `time.monotonic`, in seconds.
+    """
     futures: list[Future[bytes]] = []
     said: list[Any] = []
     for done, _ in enumerate(points):

@@ -49,7 +49,10 @@ class ArrayUseRecord:
 
 @attrs.frozen
 class KernelRecord:
-    """A kernel: file and line (None if its costs are declared), costs per iteration, arrays, and what is guessed."""
+    """A kernel as `--json` prints it: where it is, costs per iteration, arrays, and what the analysis had to guess.
+
+    file, line: None if the kernel's costs are declared, so that it has no source.
+    """
 
     name: str
     file: str | None

@@ -50,7 +50,7 @@ class _Steps:
 
 @attrs.frozen
 class NamedPhases:
-    """The phases that a run has named, by the name of the actor that was in them."""
+    """The phases (parts of a program that it has named with `Run.phase`) of a run, by thread and time."""
 
     _of_actor: Mapping[str, _Steps]
     _of_first: _Steps
@@ -58,7 +58,10 @@ class NamedPhases:
 
     @classmethod
     def of(cls, annotations: Iterable[Annotation], names: Mapping[int, str]) -> NamedPhases:
-        """Collect the phases from a run's annotations; `names` has the name of each actor, by index."""
+        """Collect the phases (parts of a run that its program has named) from the run's annotations.
+
+        names: the name of each actor (thread or part of the machine), by index.
+        """
         of_actor: dict[str, _Steps] = {}
         stacks: dict[int, list[str]] = {}
         first = _Steps()
@@ -79,7 +82,10 @@ class NamedPhases:
         return bool(self._of_actor)
 
     def parts(self, path: Sequence[PathPart]) -> Iterator[tuple[PathPart, str]]:
-        """Yield the parts of a critical path, cut where a phase begins or ends, each with the name of its phase."""
+        """Yield the parts of a critical path, each with the name of the phase (part of the program) that it belongs to.
+
+        A part is cut where a phase begins or ends.
+        """
         waiting = _Steps()
         found: list[tuple[PathPart, str]] = []
         for part in reversed(path):

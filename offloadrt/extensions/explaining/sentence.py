@@ -75,7 +75,11 @@ class ResourceUse:
 
 
 def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
-    """Return how each family of locks was used in the measured windows, with those held longest first."""
+    """Return how each family of locks was used in the measured time, the family held longest first.
+
+    A family is a lock, or all locks of one kind such as those of table entries. windows: (begin, end) of what is
+    measured, in picoseconds.
+    """
     elapsed_ps = sum(end - begin for begin, end in windows)
     holds = _holds(history)
     queues: dict[str, list[Window]] = {}

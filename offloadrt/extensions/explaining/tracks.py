@@ -30,7 +30,10 @@ FAULT_TRACK = "page fault"
 
 @attrs.frozen
 class Slice:
-    """A bar on a track, which took time; `level` is the number of bars around it. Times are picoseconds."""
+    """A bar on a track of the timeline: something that took time, from `begin_ps` to `end_ps` in picoseconds.
+
+    level: the number of bars around it on the same track.
+    """
 
     begin_ps: int
     end_ps: int
@@ -278,7 +281,10 @@ _NUMBER = re.compile(r"\s+\d+(?=\s|$)")
 
 @attrs.define
 class Frame:
-    """A node of the flame graph: the time of all host threads in slices with this name, below the same parents."""
+    """A node of the flame graph: a call, directive or wait, with the time of all host threads in it.
+
+    Slices count together if they have the same name below the same parents.
+    """
 
     name: str
     kind: str = ""
@@ -297,7 +303,11 @@ def threads_of(tracks: Iterable[TimelineTrack]) -> list[TimelineTrack]:
 
 
 def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
-    """Return how long (in ps) a thread's innermost slice was of each kind; the sum is the length of the window."""
+    """Return how long a thread did each kind of work in a window, in picoseconds by kind.
+
+    What counts at each time is the innermost slice (bar) of the thread's track. The times add up to the window's
+    length.
+    """
     times: dict[str, int] = {}
     outside = window[1] - window[0]
     for path, own_ps in _own(track.slices):
@@ -386,7 +396,7 @@ _OF_COUNTERS: Final[Iterable[tuple[str, str]]] = (
 
 
 def kind_of(track: TimelineTrack, one: Slice) -> str:
-    """Return the kind of a slice, one of `KINDS`, from its name and the name of its track."""
+    """Return which kind of work, one of `KINDS`, a slice (bar) shows, from its name and the name of its track."""
     name = one.name
     if one.kind:
         return one.kind
@@ -412,7 +422,7 @@ def kind_of(track: TimelineTrack, one: Slice) -> str:
 
 
 def kind_of_counter(counter: Counter) -> str:
-    """Return the kind of what a counter counts, one of `KINDS`, from the counter's name."""
+    """Return which kind of thing, one of `KINDS`, a counter counts, from the counter's name."""
     return next((kind for begin, kind in _OF_COUNTERS if counter.name.startswith(begin)), "other work")
 
 

@@ -288,9 +288,10 @@ def _resource(places: Iterable[str], shares: Mapping[tuple[str, str, str], float
 
 
 def half(change: Proposal, spec: MachineSpec, gain: float) -> Proposal | None:
-    """Return the proposal to halve the cost that `change` removes; None if it removes no cost that can be halved.
+    """Return the change that halves a cost, after the change that sets it to zero made the run faster.
 
-    gain: by how much the run was faster without the cost.
+    change: the change to zero. gain: by how much the run was faster with it. Returns None if `change` sets no cost to
+    zero.
     """
     if change.kind != "cost":
         return None
@@ -376,7 +377,7 @@ _WORTH = 1.01
 
 @attrs.frozen
 class CurvePoint:
-    """How much faster a run is when only a part of a cost is left; `part` is that part, from 0 to 1.
+    """How much faster a run is (`gain`) when only a part of a cost is left; `part` is that part, from 0 to 1.
 
     For a rate, which is doubled instead, `part` says how much of the increase is left out.
     """
@@ -470,7 +471,11 @@ def _merged(what_ifs: Iterable[WhatIf], without: Sequence[str]) -> tuple[WhatIf,
 
 @attrs.define(eq=False)
 class Trials:
-    """Tries changes of one run in the processes of `pool`. `deadline` is a reading of `time.monotonic`, in seconds."""
+    """Tries changes of one run, each by a run of its own in the processes of `pool`, until a deadline.
+
+    scenario, given, options: the run to explain. merit: the name of the time that changes are to improve. deadline: a
+    reading of `time.monotonic`, in seconds.
+    """
 
     scenario: Scenario
     given: Mapping[str, Value]
@@ -524,7 +529,10 @@ class Trials:
         return self.known(base, ahead)
 
     def known(self, base: Result, left: Sequence[Proposal]) -> Tried:
-        """Return the results of the changes tried so far; `left` are the changes that are not tried yet."""
+        """Sort the results of the changes tried so far by gain, and say what could not be tried or compared.
+
+        base: the result of the original run. left: the changes that are not tried yet.
+        """
         known = self.merit_in(base)
         what_ifs, other_work = [], []
         for change, result in self._answered:
@@ -571,9 +579,10 @@ class Trials:
         return Point(registry.reference(self.scenario), {**self.given, **change.parameters}, options)
 
     def parts_of(self, change: Proposal) -> dict[float, Proposal]:
-        """Return variants of a cost's change that make only a part of it, by that part: 0.75, 0.5 and 0.25.
+        """Return weaker variants of a change of a cost: those that leave 0.75, 0.5 and 0.25 of it, by this number.
 
-        Empty if the change is no cost, or neither sets the cost to zero nor doubles a rate.
+        For a rate, which the change doubles, the number says how much of the increase is left out. Empty if the change
+        is no cost, or neither sets the cost to zero nor doubles a rate.
         """
         if change.kind != "cost" or self.spec is None:
             return {}
@@ -618,7 +627,7 @@ class Trials:
         return new
 
     def merit_in(self, result: Result) -> float:
-        """Return the time of a run, in seconds, that the changes are to improve."""
+        """Return the time of a run in seconds that the changes are to improve (`merit`)."""
         value = result.measured.get(self.merit, result.elapsed_s)
         return float(value) if isinstance(value, int | float) else result.elapsed_s
 

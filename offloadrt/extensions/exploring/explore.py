@@ -41,7 +41,10 @@ _BATCH_HERE = 4
 
 @attrs.define
 class Counted:
-    """One outcome of a program: how often it occurred, and the first run in which it did."""
+    """One outcome (an error, a result, or reports of checkers) of many runs: how often it occurred, and where first.
+
+    case: the schedule, costs and faults of the first run with it.
+    """
 
     outcome: RunOutcome
     number: int
@@ -52,7 +55,10 @@ class Counted:
 
 @attrs.define
 class CountedOutcomes(ABC):
-    """The outcomes of many runs of a program."""
+    """The different outcomes of many runs of a program, with how often each occurred.
+
+    An outcome is an error, a result, or the reports of checkers.
+    """
 
     program: Program
     reference: RunOutcome
@@ -74,14 +80,21 @@ class CountedOutcomes(ABC):
         )
 
     def count(self, outcome: RunOutcome, number: int, case: ScheduleCase) -> None:
-        """Count the outcome of a run with this number and this case (its schedule, costs and faults)."""
+        """Add the outcome of one more run.
+
+        number: the run's number. case: its schedule, costs and faults.
+        """
         self.outcomes.setdefault(outcome.key, Counted(outcome, number, case)).runs += 1
         self.runs += 1
 
 
 @attrs.define(kw_only=True)
 class Exploration(CountedOutcomes):
-    """The outcomes of many schedules of a program. Errors, and results that differ from the reference, are failures."""
+    """The outcomes of many schedules of a program. Errors, and results that differ from the reference, are failures.
+
+    The reference is the run in which actors (threads and parts of the machine) that are ready at the same time go on in
+    the order in which they became ready.
+    """
 
     plan: SchedulePlan
     exhausted: bool = False
@@ -92,7 +105,10 @@ class Exploration(CountedOutcomes):
 
 
 def is_failure(outcome: RunOutcome, reference: RunOutcome) -> bool:
-    """Tell whether an outcome is an error, or a result that differs from the reference."""
+    """Tell whether a run's outcome is an error, or a result that differs from that of the reference run.
+
+    reference: the outcome of the run in which the schedule and the costs were not changed.
+    """
     return outcome.is_error or outcome.key != reference.key
 
 
@@ -144,7 +160,11 @@ def explore(
 
 
 def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePlan:
-    """Return the plan adapted to the program: its duration (virtual seconds), number of choices and costs."""
+    """Return the plan of schedules adapted to a program, which is run once more for this.
+
+    duration: how long the program takes, in virtual seconds. A plan may need it, the number of moments at which the
+    schedule chooses, or the names of the machine's uncertain costs.
+    """
     plan = plan.fitted(duration, 1, program.costs() if plan.kind == "costs" else ())
     if plan.kind in ("pct", "delay"):
         reach = (plan.length or 0.0) if plan.kind == "pct" else 0.0
@@ -163,14 +183,17 @@ class _Reaching(Fifo):
 
 @attrs.frozen
 class CaseRun:
-    """The outcome of one run and, for the strategy dfs, the moments at which other schedules may choose otherwise."""
+    """The outcome of one run; for the strategy dfs also the moments at which another schedule may differ."""
 
     outcome: RunOutcome
     chances: Sequence[Chance] = ()
 
 
 def run_cases(program: Program, cases: Sequence[ScheduleCase], detailed: bool) -> list[CaseRun]:
-    """Run a program once for each case; `detailed`: record, for dfs, where other schedules may depart."""
+    """Run a program once for each case, that is, with its schedule, costs and faults.
+
+    detailed: record the moments at which another schedule may choose differently, as dfs needs them.
+    """
     made = []
     with patient_collector():
         for case in cases:
@@ -232,7 +255,7 @@ _FAULTS_BATCH = 20
 
 
 class WitnessedProgram(Program, Protocol):
-    """A program that can record where it waits."""
+    """A program that can also list its awaits: its calls of the driver libraries, and the waits of its threads."""
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
         """Run the program once, actors in the order in which they become ready; return its outcome and awaits."""
@@ -240,7 +263,10 @@ class WitnessedProgram(Program, Protocol):
 
 @attrs.define(kw_only=True)
 class Everywhere(CountedOutcomes):
-    """The outcomes of runs with a fault at each await; any outcome that is not documented is a failure."""
+    """The outcomes of runs with a fault at each await of a program: a call fails, or a waiting thread dies.
+
+    Any outcome that is not documented is a failure.
+    """
 
     calls: int
     """How many calls of the driver libraries the program makes."""
@@ -262,10 +288,10 @@ def everywhere(
     jobs: int = 1,
     advanced: Callable[[Everywhere], None] | None = None,
 ) -> Everywhere:
-    """Run `program` once for each of its awaits (calls and waits), which fails then; at most `runs` times.
+    """Run `program` once for each of its awaits, with a fault there: the call fails, or the waiting thread dies.
 
-    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError for a program
-    that cannot be run.
+    runs: the largest number of runs; if there are more awaits, some are chosen evenly. advanced: called after the first
+    run and after each batch with the outcomes so far. Raises UserError for a program that cannot be run.
     """
     outcome, recorder = program.recorded_awaits()
     found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
@@ -299,7 +325,10 @@ _SEARCH = 60
 
 @attrs.define
 class Shrunk:
-    """A failing run, made as small as possible so far."""
+    """A failing run that is being made smaller: the smallest run so far that fails in the same way.
+
+    case: its schedule, costs and faults.
+    """
 
     program: Program
     case: ScheduleCase
@@ -310,7 +339,11 @@ class Shrunk:
     """How many runs were made to make it smaller."""
 
     def fails(self, program: Program, case: ScheduleCase, reference: RunOutcome) -> RunOutcome | None:
-        """Run a case; return its outcome if it fails like this one; None if it does not, or if no runs are left."""
+        """Try whether a smaller run fails in the same way; return its outcome if it does.
+
+        case: its schedule, costs and faults. reference: the outcome of `program` without these. Returns None if it does
+        not fail in the same way, or if no more runs may be made.
+        """
         if self.runs >= _RUNS:
             return None
         self.runs += 1
@@ -321,7 +354,7 @@ class Shrunk:
         return outcome if same else None
 
     def accept(self, case: ScheduleCase) -> bool:
-        """Replace the case by a smaller one if the smaller one fails as well; return whether it does."""
+        """Try a smaller case (schedule, costs and faults), and keep it if it fails as well; return whether it does."""
         outcome = self.fails(self.program, case, self.reference)
         if outcome is not None:
             self.case, self.outcome = case, outcome

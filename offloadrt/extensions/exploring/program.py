@@ -117,7 +117,10 @@ _ENDINGS = "rest of directive"
 
 @attrs.frozen
 class Wait:
-    """A wait of a thread; begin and end are virtual seconds."""
+    """A wait of a thread of the program; begin and end are virtual seconds.
+
+    actor, thread: the thread's index and name.
+    """
 
     actor: int
     thread: str
@@ -132,7 +135,7 @@ class Wait:
 
 @attrs.define(eq=False)
 class AwaitRecorder(trio.abc.Instrument):
-    """Records the awaits of a run: its calls of the driver libraries, and the waits of its threads."""
+    """Records at which points of a run a fault can be injected: its driver calls, and the waits of its threads."""
 
     waits: list[Wait] = attrs.field(factory=list)
     calls: list[str] = attrs.field(factory=list)
@@ -183,17 +186,23 @@ def _actor_of(task: Task) -> Actor | None:
 
 @attrs.define
 class EndCheck:
-    """Shuts a program down after an error, and records which invariants of the runtime's state are then violated."""
+    """Checks the state of the runtime at the end of a run, and collects the invariants that are violated.
+
+    After an error it first shuts the program down.
+    """
 
     violations: list[str] = attrs.field(factory=list)
 
     def outcome(self, ended: RunOutcome) -> RunOutcome:
-        """Return the outcome of a run that violated invariants. ended: the outcome that it would have otherwise."""
+        """Return the outcome that reports the violated invariants of a run.
+
+        ended: the outcome that the run would have otherwise; it is named in each line.
+        """
         return reported([f"{line} (after: {ended.text})" for line in self.violations])
 
     @asynccontextmanager
     async def around(self, run: Run) -> AsyncIterator[None]:
-        """Check the run's state after the body, unless the run was cancelled from outside."""
+        """Check the run's state after the body of ``async with``, unless the run was cancelled from outside."""
         try:
             yield
         except (trio.Cancelled, KeyboardInterrupt, SystemExit):
@@ -232,9 +241,10 @@ class Ended:
     def of(
         cls, run: Run, outcome: RunOutcome, reports: Sequence[Callable[[], Sequence[str]]], end_check: EndCheck | None
     ) -> Ended:
-        """Make the record of a run.
+        """Make the record of a run that has ended.
 
-        Reports of its checkers, and violations that `end_check` found, replace its outcome.
+        reports: return the reports of its checkers. Such reports, and violations that `end_check` found, replace
+        `outcome`.
         """
         if found := [line for report in reports for line in report()]:
             outcome = reported(found)
@@ -353,7 +363,10 @@ _DIGITS = 12
 
 
 def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
-    """Run a case once more, and return the token (text) from which that run can be repeated."""
+    """Return the token of a run: one line of text from which the run can be repeated. Runs the program once more.
+
+    case: the run's schedule, costs and faults.
+    """
     ended = program.run(case, case.strategy, hash=True)
     options = program.options.changed()
     options.pop("gear", None)  # both give the same run
@@ -372,7 +385,10 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Run the program in a case, and without changes of order; return reports of mistakes of the runtime itself."""
+    """Run a program twice, with a case's schedule and without; return reports of the runtime library's mistakes.
+
+    case: the schedule, costs and faults of the first run.
+    """
     found: list[str] = []
     for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
         run, parameters = program._made(one, strategy=one.strategy)
@@ -383,14 +399,20 @@ def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
 
 
 def digests_of(program: ScenarioProgram) -> dict[str, str]:
-    """Return the first 12 digits of hashes of the program's file, its machine's profile and the emulator's sources."""
+    """Return hashes by which a replay notices that the program, its machine's profile or the emulator has changed.
+
+    They are the first 12 hexadecimal digits, by the names under which a token stores them.
+    """
     scenario, options = program.scenario, program.options
     machine = profiles.load(options.machine or scenario.machine, runtime=options.runtime or scenario.runtime)
     return first_digits(digest_of_file(scenario.path) or "", machine.digest, digest_of_sources())
 
 
 def first_digits(program: str, machine: str, emulator: str) -> dict[str, str]:
-    """Return the first 12 digits of three hashes, under the names by which a token stores them."""
+    """Return the first 12 digits of three given hashes, under the names by which a token stores them.
+
+    program, machine, emulator: hashes of the program's file, its machine's profile, and the emulator's sources.
+    """
     every = {"the program": program, "its machine": machine, "offloadrt": emulator}
     return {name: digest[:_DIGITS] for name, digest in every.items()}
 
@@ -409,7 +431,7 @@ def _shown(program: ScenarioProgram) -> str:
 
 @attrs.frozen
 class Replayed:
-    """A run that was made again from a token."""
+    """A run that was repeated from a token, a line of text that describes it."""
 
     token: Token
     program: ScenarioProgram
@@ -474,7 +496,10 @@ class _Departed:
 
 @attrs.define
 class StoryStrategy(Watched):
-    """Chooses as ``strategy`` does, and records which actors it passes over or holds back, to describe the run."""
+    """A scheduling strategy that chooses as ``strategy`` does, and records each change of order to describe it later.
+
+    A change of order: an actor (a thread or part of the machine) is passed over or held back.
+    """
 
     departed: list[_Departed] = attrs.field(init=False, factory=list)
     sites: dict[int, str] = attrs.field(init=False, factory=dict)
@@ -511,7 +536,10 @@ class StoryStrategy(Watched):
         return f"{actor.name} ({site})" if site else actor.name
 
     def lines(self) -> list[str]:
-        """Describe, one line of text each, where another actor went on than the one that had become ready first."""
+        """Describe each change of order in a line of text: which actor was passed over or held back.
+
+        A second line says which actors (threads or parts of the machine) went on meanwhile.
+        """
         lines = []
         for one in self.departed:
             late = "goes behind the others" if not one.seconds else f"is held back for {_time(one.seconds)}"
@@ -523,9 +551,10 @@ class StoryStrategy(Watched):
 
 
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
-    """Run a case once more; return as lines of text what was special: faults, changed costs, changed order.
+    """Run a program once more; return as lines of text what is special in a case: faults, changed costs and order.
 
-    The order is changed where another actor goes on than the one that became ready first.
+    case: the schedule, costs and faults. The order is changed where another actor goes on than the one that became
+    ready first.
     """
     told = StoryStrategy(case.strategy)
     program.run(case, told)
@@ -533,7 +562,7 @@ def story_of(program: Program, case: ScheduleCase) -> list[str]:
 
 
 def cost_lines(case: ScheduleCase) -> Iterable[str]:
-    """Yield a line for each cost of a case that differs from the mean of its range."""
+    """Yield a line of text for each cost of the machine that a case changes, with its position in its range."""
     for key, share in case.costs:
         yield f"{key} is at {share:.0%} of its range"
     if case.jitter:

@@ -50,7 +50,7 @@ class ScheduleCase:
 
     @property
     def strategy(self) -> Strategy:
-        """Return a new strategy object for one run."""
+        """Return a new scheduling strategy for one run, which decides which of several ready actors goes on."""
         return _STRATEGIES[self.kind](self)
 
     @property
@@ -63,7 +63,10 @@ class ScheduleCase:
 
     @property
     def size(self) -> int:
-        """Return the number of departures (another actor than the first ready one goes on) plus random costs."""
+        """Return how large the case is, for making failing cases smaller: its changes of order plus its changed costs.
+
+        A change of order is a moment at which another actor goes on than the one that became ready first.
+        """
         return len(self.departures) + len(self.costs)
 
 
@@ -109,7 +112,10 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
 
 
 def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
-    """Choose a random position in its range for each entry; equal seeds give the same on every version of Python."""
+    """Choose a random position in its range (0 to 1) for each cost of the machine in `keys`.
+
+    Equal seeds give the same positions on every version of Python.
+    """
     draw = random.Random(seed).random
     return tuple((key, round(draw(), 4)) for key in keys)
 

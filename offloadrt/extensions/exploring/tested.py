@@ -35,14 +35,20 @@ PASSED = RunOutcome("result passed", "it passed", False)
 
 
 class MakeRun(Protocol):
-    """A function that makes a new run for a test; its arguments are added to those of the test's mark."""
+    """A function that makes a new run for a test of the pytest plugin.
+
+    Its arguments are added to those of the test's mark.
+    """
 
     def __call__(self, **changes: Any) -> Run: ...
 
 
 @attrs.frozen
 class ExploredTest:
-    """A test function with its arguments; each run gets a new argument `offload`."""
+    """A test function of pytest with its arguments, which can be run under many schedules.
+
+    Each run gets a new argument `offload`.
+    """
 
     node: str
     path: Path
@@ -81,9 +87,10 @@ class ExploredTest:
         return PASSED, True
 
     def failing(self, case: ScheduleCase) -> BaseException | None:
-        """Run a case; return the exception that it raises, with the traceback of the test, or None if it passes.
+        """Run the test in a case; return the exception that it raises, with its traceback, or None if it passes.
 
-        Reports of checkers, and violations that faults leave behind, become an AssertionError.
+        case: the schedule, costs and faults. Reports of checkers, and violated invariants that faults leave behind,
+        become an AssertionError.
         """
         run = self._made(case, case.strategy)
         reports = [checker(run) for checker in self.checkers]

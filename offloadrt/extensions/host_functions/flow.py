@@ -28,7 +28,7 @@ Op = TypeVar("Op")
 
 @attrs.frozen(eq=False)
 class HostBranch:
-    """Says how control chooses among the successors of a node: by which condition, and with which weights."""
+    """Says how control chooses among the successors of a node: by a condition, or only by probabilities."""
 
     test: ast.expr | None = None
     """Where this condition holds, control goes to the first of two successors. None for a ``match`` and for the
@@ -95,10 +95,10 @@ def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
 
 
 class Scope:
-    """What the names of a function stand for at the point of the source that the walk through it has reached.
+    """Says what each name in a function stands for, at the point that a walk through the function's source has reached.
 
-    A pass for which a name means the same everywhere in a function leaves the methods that follow assignments as they
-    are.
+    A subclass for which a name means the same everywhere in a function need not override the methods that follow
+    assignments, as they do nothing.
     """
 
     def __init__(self, source: Source) -> None:
@@ -134,7 +134,10 @@ class Scope:
 
     @property
     def facts(self) -> int:
-        """Return the number of facts found that hold in the whole function; a loop that adds one is walked again."""
+        """Return how many facts about the whole function have been found so far.
+
+        If the walk through a loop adds one, the loop is walked through again.
+        """
         return 0
 
     def define(self, tree: FunctionTree) -> None:
@@ -144,17 +147,26 @@ class Scope:
         """Record that a name, or each of several names, stands for a value."""
 
     def unbind(self, names: Iterable[str], why: str) -> None:
-        """Record that names stand for different things at different times. `why` is the reason, for messages."""
+        """Record that names stand for different things at different times, so that it is not known for which.
+
+        why: the reason, for messages.
+        """
 
     def restore(self, names: Mapping[str, Any]) -> None:
-        """Let the names stand again for what they stood for in an earlier state, `names`."""
+        """Let the names stand again for what they stood for at an earlier point of the walk (`names`)."""
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Join what each name stands for on several paths through the function, at the point where the paths meet."""
+        """Decide what each name stands for where several paths through the function meet.
+
+        states: for each path, what the names stand for at its end.
+        """
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
-        """Return the elements of a loop's iterable if the loop is to be walked once for each; empty for other loops."""
+        """Return the elements of a loop's iterable if the walk is to go through the loop once for each element.
+
+        Returns none for a loop that is walked through once for all iterations.
+        """
         return ()
 
 
@@ -232,10 +244,10 @@ K = TypeVar("K", _Round, _Handlers)
 
 
 class FlowBuilder(Generic[Op, S]):
-    """Builds the control-flow graph while the walk goes through the source.
+    """Builds a function's control-flow graph while a walk goes through the function's source.
 
-    Where paths meet, it asks the scope to join what the names stand for on each of them. Behind a jump there is no
-    path: what is built there has no predecessor, and its names do not count where paths meet.
+    Where paths meet, it asks the scope to decide what the names stand for from there on. After a jump there is no path:
+    what is built there has no predecessor, and what its names stand for does not count where paths meet.
     """
 
     def __init__(self, scope: S) -> None:
@@ -265,7 +277,7 @@ class FlowBuilder(Generic[Op, S]):
             self._end = None
 
     def reach(self, node: Node[Op]) -> None:
-        """Continue the path at `node`, and add the node to the piece of the graph that is being built."""
+        """Add `node` to the graph, and let the path that the walk is on go through it."""
         self.pieces.append(node)
         self._resume(node)
 
@@ -282,7 +294,7 @@ class FlowBuilder(Generic[Op, S]):
         self._end = node
 
     def emit(self, operation: Op, origin: int) -> None:
-        """Append an operation to the path.
+        """Append an operation to the path that the walk is on.
 
         origin: a key of where it stands in the source, the same for copies of one source node.
         """
@@ -291,18 +303,27 @@ class FlowBuilder(Generic[Op, S]):
     # what leaves a piece of the source
 
     def leave_function(self, last: Walk) -> None:
-        """Leave the function by a return: go through the code that a return passes (``finally``), then `last`."""
+        """Add a ``return`` to the graph: the path goes through ``finally`` blocks, then `last`, to the exit.
+
+        last: walks through what happens last in the function.
+        """
         self._pass_to(None)
         last()
         self.jump(self.exit)
 
     def leave_round(self, is_break: bool) -> None:
-        """Leave an iteration of the innermost loop: to what follows the loop (``break``), or to its next iteration."""
+        """Add a ``break`` or a ``continue`` to the graph, which leaves an iteration of the innermost loop.
+
+        is_break: whether the path goes to what follows the loop, rather than to the next iteration.
+        """
         if (left := self._pass_to(_Round)) is not None:
             self.jump(left.after if is_break else left.start)
 
     def leave_by_exception(self, operation: Op | None) -> None:
-        """Raise an exception: go to the innermost handlers, or end the path where there are none."""
+        """Add a ``raise`` to the graph: the path goes to the innermost handlers, or ends where there are none.
+
+        operation: what stands for the ``raise`` in the graph; None for nothing.
+        """
         handlers = self._pass_to(_Handlers)
         self.reach(Node(operation, raises=True))
         if handlers is not None:

@@ -28,7 +28,10 @@ from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):
-    """Builds the control-flow graph of a host function by walking through the function's source."""
+    """Builds the control-flow graph of a host function by walking through the function's source.
+
+    A subclass says which calls, reads and writes become operations in the graph, and what names stand for (its scope).
+    """
 
     def __init__(self, scope: S) -> None:
         self.flow = FlowBuilder[Op, S](scope)
@@ -65,7 +68,10 @@ class HostWalk(ABC, Generic[Op, S]):
         """Add to the graph what an assignment to a name does: nothing, unless a subclass says so."""
 
     def refer(self, node: ast.expr) -> None:
-        """Note a name or a ``lambda`` that may be called elsewhere, as it is not called here; do nothing by default."""
+        """Handle a name or ``lambda`` that is only mentioned, so that it may be called elsewhere.
+
+        Does nothing unless a subclass says otherwise.
+        """
 
     def next_element(self, iterable: ast.expr, is_async: bool) -> None:
         """Add to the graph what a loop's step to the next element does: nothing, unless a subclass says so."""
@@ -155,11 +161,11 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def later(self, statements: Sequence[ast.stmt]) -> Callable[[], None]:
-        """Return a function that walks through a block of statements when it is called."""
+        """Return a function without arguments that walks through these statements when it is called."""
         return lambda: self.block(statements)
 
     def returns(self, node: ast.AST) -> None:
-        """Append the operation of leaving the function, if the function is not inlined and `leaving` returns one."""
+        """Append the operation that stands for leaving the function (`leaving`), if the function is not inlined."""
         if len(self.active) == 1 and (operation := self.leaving(node)) is not None:
             self.emit(operation, node)
 
@@ -209,7 +215,7 @@ class HostWalk(ABC, Generic[Op, S]):
     # expressions
 
     def parts(self, node: ast.AST) -> None:
-        """Walk through the expressions directly below a node, in order."""
+        """Walk through the expressions directly below a node of the source, in order."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.expression(child)
@@ -282,7 +288,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.flow.alternatives(HostBranch(first), lambda: self.filtered(rest, body), _nothing)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Assign a value that has been evaluated."""
+        """Record an assignment in the graph, and in what names stand for; the value has been walked through before."""
         self.target(target)
         self.scope.assign(target, value)
 

@@ -29,7 +29,11 @@ _MOST = 8
 
 @attrs.frozen
 class LoggedDifference:
-    """A call, lock, engine, kernel or directive that differs: its count and its virtual seconds in each log."""
+    """A call, lock, engine, kernel or directive that differs between two logs.
+
+    what, name: which of these it is, and its name. counts, seconds: how often it occurred in each log, and its virtual
+    seconds there.
+    """
 
     what: str
     name: str

@@ -23,7 +23,7 @@ _OF_LOCKS = frozenset({"LockWait", "LockAcquire", "LockRelease"})
 
 @attrs.frozen
 class EndedWait:
-    """A wait of an actor for a lock, which has ended; `got` tells whether the actor got the lock."""
+    """A wait of an actor (a thread, or a part of the machine) for a lock, which has ended."""
 
     lock: str
     since_ps: int
@@ -32,7 +32,10 @@ class EndedWait:
 
 
 class LockWaits:
-    """Finds the waits for locks in the events of a trace, which `follow` is given in order."""
+    """Finds out from a trace's events when actors (threads or parts of the machine) wait for locks, and how that ends.
+
+    `follow` is given the events in order.
+    """
 
     def __init__(self) -> None:
         self._waits: dict[int, tuple[str, int]] = {}
@@ -42,7 +45,10 @@ class LockWaits:
         self._released: dict[str, int] = {}
 
     def tries_again(self, actor: int) -> bool:
-        """Tell whether the actor's last event was a `LockWait` that continues its earlier wait for the same lock."""
+        """Tell whether the last event of an actor was a `LockWait` that continues a wait for the same lock.
+
+        An actor is a thread, or a part of the machine.
+        """
         return actor in self._woken
 
     def since(self, actor: int) -> tuple[str, int] | None:
@@ -124,7 +130,7 @@ class CopiedBytes:
 
 @attrs.frozen
 class LogStatistics:
-    """The sums over a log (calls, locks, engines, kernels, bytes), as `offloadrt stats` prints them."""
+    """The sums over the events of a log that `offloadrt stats` prints: calls, locks, engines, kernels, bytes."""
 
     calls: dict[str, ProfiledCalls]
     locks: dict[str, TracedLock]
@@ -134,7 +140,7 @@ class LogStatistics:
 
 
 class TraceStatistics:
-    """Sums over events; a sink of `Trace`, or made from rows with `TraceStatistics.of(rows)`.
+    """Sums up the events of a trace; it is a sink of `Trace`, or is made from rows with `TraceStatistics.of(rows)`.
 
     locks: by name of the lock (entry locks are summed). engines: by (device, engine). kernels: by (device, name).
     bytes: by (direction, memory), such as ("h2d", "pinned"). calls: how often each API function was called, and how

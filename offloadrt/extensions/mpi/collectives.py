@@ -40,7 +40,10 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 
 @attrs.frozen(eq=False)
 class Channel:
-    """Sends and receives the messages of one collective at one rank, apart from all other messages."""
+    """Sends and receives the messages of one collective call at one rank, apart from all other messages.
+
+    rank, size: this rank's number in the communicator, and how many ranks it has.
+    """
 
     rank: int
     size: int
@@ -88,7 +91,10 @@ class Channel:
         await self.wait(receive, await self.isend(sent, destination))
 
     async def combine(self, op: Op, into: MpiBuffer, other: MpiBuffer) -> None:
-        """Store the result of `op` on two buffers in the first: by a core, or by a kernel if it lies on a device."""
+        """Store the result of the reduction operation `op` on two buffers in the first one, `into`.
+
+        A core computes it; if `into` lies on a device, a kernel does. Takes the virtual time of that work.
+        """
         costs, nbytes = self._endpoint.costs, other.nbytes
         if into.device is None:
             await self._endpoint.on_core(nbytes / costs.library.reduce_bw)
@@ -104,7 +110,10 @@ class Channel:
         mine[...] = op.function(mine, theirs)
 
     async def copy(self, into: MpiBuffer, source: MpiBuffer) -> None:
-        """Copy between two buffers of the process, for example to a temporary one."""
+        """Copy a buffer of the process to another one, for example to a temporary one.
+
+        A core or the device does the work, which takes its virtual time.
+        """
         if source.nbytes and into.device is None:
             await self._endpoint.machine.host_memory.copy(
                 source.nbytes, "ranks", rate=self._endpoint.costs.library.copy_bw
@@ -189,7 +198,7 @@ Tree = Callable[[int, int], tuple[int, list[int]]]
 
 
 def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return (parent, children) of a rank in a binary tree numbered level by level (Open MPI's topo_build_tree)."""
+    """Return (parent, children) of a rank, counted from the root, in a binary tree (Open MPI's topo_build_tree)."""
     level = (rank + 1).bit_length() - 1
     width, place = 1 << level, rank + 1 - (1 << level)
     parent = place % (width // 2) + width // 2 - 1 if level else 0
@@ -197,13 +206,16 @@ def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
 
 
 def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return (parent, children) of a rank in a binomial tree, nearest first (Open MPI's topo_build_bmtree)."""
+    """Return (parent, children) of a rank in a binomial tree whose children are ordered from the nearest rank on.
+
+    It is the tree of Open MPI's topo_build_bmtree. Ranks count from the root, which has number 0.
+    """
     children = [rank + distance for distance in doublings(size - rank) if distance > rank]
     return rank - below(rank) if rank else 0, children
 
 
 def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return (parent, children) of a rank in a tree of radix 4 (Open MPI's topo_build_kmtree)."""
+    """Return (parent, children) of a rank, counted from the root, in a tree of radix 4 (topo_build_kmtree)."""
     mask = 1
     while mask < size and rank % (4 * mask) == 0:
         mask *= 4
@@ -270,7 +282,10 @@ async def bcast_binomial(c: Channel, buffer: MpiBuffer, root: int) -> None:
 
 
 async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, ring: bool) -> None:
-    """Broadcast by a binomial scatter and an allgather, by recursive doubling or in a `ring` (van de Geijn)."""
+    """Broadcast the root's buffer by a binomial scatter of its parts, and an allgather of these (van de Geijn).
+
+    ring: whether the allgather goes around a ring, rather than by recursive doubling.
+    """
     parts = split(buffer, c.size)
     relative, count, children = _binomial(c, root)
     end = min(relative + count, c.size)
@@ -430,7 +445,7 @@ async def _halving(c: Channel, buffer: MpiBuffer, op: Op, active: int) -> tuple[
 
 
 async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Allreduce by exchanging and combining whole buffers with ranks at distances 1, 2, 4, …."""
+    """Allreduce `buffer` in place, by exchanging and combining whole buffers with ranks at distances 1, 2, 4, …."""
     active = await _fold(c, buffer, op)
     if active is not None:
         other = buffer.temporary()
@@ -442,7 +457,7 @@ async def allreduce_recursive_doubling(c: Channel, buffer: MpiBuffer, op: Op) ->
 
 
 async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Allreduce by a reduce-scatter with recursive halving, then an allgather by recursive doubling (Rabenseifner)."""
+    """Allreduce `buffer` in place: reduce-scatter by recursive halving, allgather by doubling (Rabenseifner)."""
     active = await _fold(c, buffer, op)
     if active is not None:
         pieces, (first, end), given = await _halving(c, buffer, op, active)
@@ -454,7 +469,7 @@ async def allreduce_rabenseifner(c: Channel, buffer: MpiBuffer, op: Op) -> None:
 
 
 async def allreduce_ring(c: Channel, buffer: MpiBuffer, op: Op) -> None:
-    """Allreduce by a reduce-scatter in a ring, then an allgather in a ring."""
+    """Allreduce `buffer` in place: a reduce-scatter in a ring, then an allgather in a ring."""
     parts = split(buffer, c.size)
     right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     other = parts[0].temporary()
@@ -470,7 +485,11 @@ async def allreduce_ring(c: Channel, buffer: MpiBuffer, op: Op) -> None:
 async def reduce_scatter_halving(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter by recursive halving. Of ranks beyond a power of two, one of each pair works for both."""
+    """Reduce-scatter by recursive halving: each rank's result goes to `into`, and `buffer` is overwritten.
+
+    parts: the part of `buffer` for each rank. If the number of ranks is no power of two, some ranks first give their
+    data to a neighbour, which works for both.
+    """
     rest, power = c.size - below(c.size), below(c.size)
     active = await _fold(c, buffer, op)
     bounds = [2 * number if number < rest else number + rest for number in range(power + 1)]
@@ -498,7 +517,10 @@ async def reduce_scatter_halving(
 async def reduce_scatter_pairwise(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter by pairwise exchange: every rank receives its part from each other rank and combines it."""
+    """Reduce-scatter by pairwise exchange: every rank receives its part from each other rank and combines it.
+
+    buffer, parts: the rank's data, and the part of it for each rank. into: gets the rank's result.
+    """
     mine = parts[c.rank]
     other = mine.temporary()
     for step in range(1, c.size):
@@ -511,7 +533,10 @@ async def reduce_scatter_pairwise(
 async def reduce_scatter_ring(
     c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer], into: MpiBuffer, op: Op
 ) -> None:
-    """Reduce-scatter in a ring: each part travels around, each rank adds its data, and the last rank keeps it."""
+    """Reduce-scatter in a ring: each part travels around, each rank adds its data, and the last rank keeps it.
+
+    buffer, parts: the rank's data, and the part of it for each rank. into: gets the rank's result.
+    """
     right, left = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     for step in range(1, c.size):
         received = parts[(c.rank - step - 1) % c.size]
@@ -522,7 +547,11 @@ async def reduce_scatter_ring(
 
 
 async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
-    """Compute prefix reductions one rank after the other. inclusive: with the rank's own data (Scan), else Exscan."""
+    """Compute prefix reductions one rank after the other: rank k gets the reduction over the ranks before it.
+
+    inclusive: whether the rank's own data is included (MPI_Scan) or not (MPI_Exscan). buffer, result: the rank's data,
+    and where its result goes.
+    """
     if inclusive:
         result.write(buffer.read())
     if c.rank:
@@ -538,7 +567,11 @@ async def scan_linear(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, 
 
 
 async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuffer, op: Op, *, inclusive: bool) -> None:
-    """Compute prefix reductions by recursive doubling. inclusive: with the rank's own data (Scan), else Exscan."""
+    """Compute prefix reductions by recursive doubling: rank k gets the reduction over the ranks before it.
+
+    inclusive: whether the rank's own data is included (MPI_Scan) or not (MPI_Exscan). buffer, result: the rank's data,
+    and where its result goes.
+    """
     partial, other = buffer.temporary(), buffer.temporary()
     partial.write(buffer.read())
     if inclusive:
@@ -588,7 +621,11 @@ async def gather_linear(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] 
 
 
 async def gather_synchronized(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
-    """Gather with a first piece of each part sent when the root asks for it (Open MPI's linear_sync), then the rest."""
+    """Gather at the root, which asks each rank for the first piece of its part; the rest follows (linear_sync).
+
+    It is Open MPI's linear_sync algorithm. mine: this rank's part. parts: at the root, where each rank's part goes;
+    None elsewhere.
+    """
     empty = MpiBuffer(0)
     first = min(mine.nbytes, (32 << 10) if mine.nbytes > 92160 else 1 << 10)
     if parts is None:
@@ -747,7 +784,10 @@ async def alltoall_scattered(
 async def alltoall_pairwise(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, in_pairs: bool = True
 ) -> None:
-    """Alltoall with one rank at a time. in_pairs: the same rank both ways, for a power of two of ranks."""
+    """Alltoall in steps, with one rank at a time: in each step a rank sends to one rank and receives from one.
+
+    in_pairs: whether these two are the same rank, which needs a power of two of ranks.
+    """
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):
         if in_pairs and c.size == below(c.size):

@@ -105,7 +105,8 @@ class World:
     def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: str) -> None:
         """Check that all ranks of a communicator make the same collective calls in the same order. Raises MpiError.
 
-        The arguments that MPI wants to be equal are compared too: root, bytes and operation.
+        context: the communicator's number. number: which of its collectives this is. call, arguments: the call's name,
+        and those of its arguments that MPI wants to be equal: root, bytes and operation. at: the program's line.
         """
         key = context, number
         first, told, other, there, came = self._calls.setdefault(key, (call, arguments, rank, at, set()))
@@ -273,7 +274,12 @@ class Comm:
     async def begin_send(
         self, call: str, buffer: MpiBuffer, dest: int, tag: int, plane: int, at: str, *, synchronous: bool = False
     ) -> MpiRequest:
-        """Begin to send on behalf of `call`. plane: 0 for the program's messages, 1 for those of collectives."""
+        """Begin to send a message on behalf of an MPI call; return its request.
+
+        call, at: the call's name and the program's line, for reports. plane: 0 for the program's messages, 1 for those
+        of collectives, so that the two never match. synchronous: whether it completes only when a receive has matched
+        it.
+        """
         endpoint = self.endpoint
         self._check(call, dest, tag, at, array=buffer.name)
         self._check_device(call, buffer, at)
@@ -290,7 +296,11 @@ class Comm:
         return request
 
     def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
-        """Begin to receive for the MPI call at line `at`. plane: 0 for the program's messages, 1 for a collective's."""
+        """Begin to receive a message on behalf of an MPI call; return its request.
+
+        call, at: the call's name and the program's line, for reports. plane: 0 for the program's messages, 1 for those
+        of collectives, so that the two never match.
+        """
         self._check(call, source, tag, at, receives=True, array=buffer.name)
         self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
@@ -491,13 +501,19 @@ class Comm:
         return lambda channel: chosen(channel, *args)
 
     async def run(self, call: str, at: str, body: Run) -> None:
-        """Run the steps `body` of a blocking collective in the calling thread, and return when they are done."""
+        """Carry out a blocking collective in the calling thread, and return when it is done.
+
+        call, at: the MPI call's name and the program's line, for reports. body: sends and receives its messages.
+        """
         channel = self._channel(call, at, background=False)
         with self.endpoint.call(call, at):
             await body(channel)
 
     def start(self, call: str, at: str, body: Run) -> MpiRequest:
-        """Begin a nonblocking collective: a new actor runs the steps `body`. Returns the request to wait for."""
+        """Begin a nonblocking collective, which goes on in the background; return the request to wait for.
+
+        call, at: the MPI call's name and the program's line, for reports. body: sends and receives its messages.
+        """
         channel = self._channel(call, at, background=True)
         request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)
         self.endpoint.begun[request] = None

@@ -122,7 +122,10 @@ class Network:
         return costs.latency + (costs.hop if self._switch[source] != self._switch[destination] else 0.0)
 
     def way(self, source: Nic, destination: Nic) -> Shared:
-        """Return the links that the bytes of a packet pass at the same time, as one shared path."""
+        """Return the path of a packet between two cards: all links that its bytes pass.
+
+        Other packets may share these links at the same time.
+        """
         if (way := self._ways.get((source, destination))) is None:
             links: list[Shared] = [source.out, destination.into]
             here, there = self._switch[source.node], self._switch[destination.node]

@@ -31,13 +31,16 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Carrier(Protocol):
-    """What an endpoint needs of the transport of messages."""
+    """Carries messages between ranks: what an `Endpoint` needs of `Transport`."""
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
         """Begin to receive a message that has been matched with the receive `request`."""
 
     def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
-        """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
+        """Copy `nbytes` between a device's memory and the host's by a synchronous call.
+
+        device: the device's number. direction: ``h2d`` or ``d2h``.
+        """
 
 
 class MessageTruncated(MpiError):
@@ -87,7 +90,7 @@ class MpiMessage:
 
 
 class PendingWait:
-    """One MPI call that waits for requests; it ends when `left` more of them are complete."""
+    """One MPI call that waits for requests, such as MPI_Waitany; it ends when `left` more of them are complete."""
 
     __slots__ = ("left", "parked")
 
@@ -221,7 +224,10 @@ class MpiRequest:
             self.finish()
 
     def take(self, status: Status | None) -> None:
-        """Copy the result into the caller's status, if there is one. Raises MpiError if the operation failed."""
+        """Hand the request's result to the program: copy it into `status`, if there is one.
+
+        Raises MpiError if the operation failed.
+        """
         if self.error is not None:
             raise self.error
         if status is not None:
@@ -231,7 +237,7 @@ class MpiRequest:
         self.completed()
 
     def completed(self) -> None:
-        """Note that the program knows of the completion, so that a persistent request can be started again."""
+        """Record that the program knows of the completion, so that the request does not count as never waited for."""
         self.endpoint.begun.pop(self, None)
 
     @staticmethod
@@ -358,7 +364,10 @@ class _Follower(PendingWait):
 
 
 class Endpoint:
-    """One process's end of all its communicators: message queues, pending work, and threads that wait."""
+    """One process's end of all its communicators.
+
+    It has the queues of messages and receives, the MPI library's pending work, and the threads that wait in MPI calls.
+    """
 
     def __init__(self, process: Process, nic: Nic, costs: MessageCosts, carrier: Carrier) -> None:
         self.process = process
@@ -405,13 +414,16 @@ class Endpoint:
         return queues
 
     def next_sequence(self, receiver: Endpoint) -> int:
-        """Return the sequence number of the next message to another rank, and count it."""
+        """Return the sequence number for the next message to another rank, and count that message."""
         number = self._sent.get(receiver.rank, 0)
         self._sent[receiver.rank] = number + 1
         return number
 
     def deliver(self, message: MpiMessage) -> None:
-        """Match an arrived message and begin its work, once all earlier messages of its sender have arrived."""
+        """Match an arrived message with a posted receive, once all earlier messages of its sender have arrived.
+
+        If a receive matches, the library begins to receive the message; otherwise the message waits in a queue.
+        """
         sender = message.sender.rank
         self._early[sender, message.sequence] = message
         expected = self._expected.get(sender, 0)
@@ -442,7 +454,7 @@ class Endpoint:
         return self.actor is not None and self.actor.finished
 
     def said_last(self) -> str:
-        """Return " after CALL" for reports, where CALL is the last MPI call; an empty text if there was none."""
+        """Return the last MPI call as the end of a sentence for reports: " after CALL", or "" without a call."""
         return f" after {self.last_call}" if self.last_call else ""
 
     def mistakes(self) -> list[str]:
@@ -486,23 +498,31 @@ class Endpoint:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: str = "") -> Actor:
-        """Note that the running thread makes an MPI call, at line `at` of the program; return the thread's actor."""
+        """Record that the running thread enters an MPI call, for reports; return the thread's actor.
+
+        name: the MPI call. at: the program's line.
+        """
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name
         return me
 
     def call(self, name: str, at: str = "") -> AbstractContextManager[None]:
-        """Return a context manager around an MPI call, which traces it as a directive; nested calls belong to it."""
+        """Return a context manager for the body of an MPI call, which puts the call into the trace.
+
+        name, at: the MPI call and the program's line. A call inside another one of the same thread counts as a part of
+        that.
+        """
         me = self.came_to(name, at)
         return _NESTED if me.index in self.inside else _Call(self, me, name, at)
 
     async def wait(
         self, requests: Sequence[MpiRequest], needed: int, call: str, at: str, *, background: bool = False
     ) -> None:
-        """Make progress until `needed` of the requests are complete.
+        """Do the MPI library's work, or sleep if there is none, until `needed` of the requests are complete.
 
-        With `background`, for a nonblocking collective, only wait: threads that are in MPI calls make the progress.
+        call, at: the waiting MPI call and the program's line, for reports. background: for a nonblocking collective:
+        only sleep, as threads that are in MPI calls do the work.
         """
         pending = [request for request in requests if not request.is_done]
         waiting = PendingWait(needed - (len(requests) - len(pending)))
@@ -532,7 +552,11 @@ class Endpoint:
                         request.waits.remove(waiting)
 
     async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: str) -> MpiMessage:
-        """Make progress until there is a message that could be received, and return it (MPI_Probe)."""
+        """Do the MPI library's work until there is a message that could be received (MPI_Probe).
+
+        Returns the message, which stays in its queue. context: the communicator's number. what, at: what is waited for
+        in words, and the program's line, for reports.
+        """
         with self.call("MPI_Probe", at):
             while (message := self.queues(context).probe(source, tag)) is None:
                 if self._work:
@@ -547,7 +571,10 @@ class Endpoint:
         return message
 
     async def look(self, call: str, at: str) -> None:
-        """Do the work that has come, without waiting for more, on behalf of a call such as MPI_Test."""
+        """Do the MPI library's work that is pending now, without waiting for more, as MPI_Test does.
+
+        call, at: the MPI call and the program's line, for reports.
+        """
         with self.call(call, at):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):

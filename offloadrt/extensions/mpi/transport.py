@@ -46,7 +46,12 @@ class Transport:
         tag: int,
         synchronous: bool = False,
     ) -> None:
-        """Begin to send the buffer of a request, which completes at once (eager) or when the receiver has the data."""
+        """Begin to send the buffer of `request` to another rank.
+
+        The request completes at once for a short message (eager), or when the receiver has the data. context, source,
+        tag: the communicator's number, this rank's number in it, and the message's tag. synchronous: complete only when
+        a receive has matched the message.
+        """
         buffer = request.buffer
         near = receiver.node == endpoint.node
         limit = self._costs.shared.eager_limit if near else self._costs.library.eager_limit
@@ -68,7 +73,10 @@ class Transport:
         await (self._send_near if near else self._send_far)(endpoint, message, receiver)
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Begin to receive a matched message: leave the work to the process's threads, or to its network card."""
+        """Begin to receive a message that a receive has matched.
+
+        The rest of the work is left to the threads of the process that are in MPI calls, or to its network card.
+        """
         near = message.sender.node == endpoint.node
         if message.eager:
             endpoint.add_work(lambda: self._take_in(endpoint, request, message, near))
@@ -97,7 +105,10 @@ class Transport:
             await self.stage(endpoint, device, direction, nbytes)
 
     async def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> None:
-        """Copy `nbytes` between a device's memory and the host's by a synchronous call. direction: h2d or d2h."""
+        """Copy `nbytes` between a device's memory and the host's by a synchronous call.
+
+        device: the device's number. direction: ``h2d`` or ``d2h``.
+        """
         await endpoint.on_core(self._costs.device.staged)
         since = endpoint.sim.now
         await self._engine(endpoint, device, direction, nbytes)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class AsyncQueue:
-    """One stream of a device that directives of several host threads use: an async queue of OpenACC.
+    """An async queue of OpenACC: one stream of a device, which directives of several host threads share.
 
-    Each directive has a `DirectiveQueue` of its own on this stream. lock: held while the stream is taken from the
-    plugin's pool; where the plugin's streams are for one thread at a time, a whole directive holds it.
+    Each directive gets its own `DirectiveQueue` object, which refers to this stream. lock: held while the stream is
+    taken from the plugin's pool. Where the plugin lets only one thread at a time use a stream, each directive holds the
+    lock from its beginning to its end.
     """
 
     lock: Lock
@@ -45,10 +46,11 @@ class AsyncQueue:
         queue: DirectiveQueue,
         work: Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]],
     ) -> None:
-        """Do the work of a directive whose queue, `queue`, uses the stream of this async queue meanwhile.
+        """Run `work`, the body of a directive, with the stream of this async queue as the stream of `queue`.
 
-        Work that the directive defers, such as a free after its copies, is done by whoever next drains this async
-        queue. Where the directive is left early, its caller does that work.
+        work: called with `device` and `queue`. queue: the directive's own object, which has no stream yet. What the
+        directive leaves for later, such as a free after its copies, is done by the next call of `drain`. If the
+        directive is left before its end, its caller has to do that.
         """
         queue.lasts = True
         locked = not (device.plugin.shared_streams and self.used)
@@ -69,7 +71,7 @@ class AsyncQueue:
                 self.lock.release()
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
-        """Order all that is in this async queue so far before what is put into `queue` from now on.
+        """Make all later work in `queue` wait for the work that is in this async queue now.
 
         The host does not wait.
         """

@@ -162,7 +162,11 @@ def _check(span: Span, construct: str) -> None:
 
 
 def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapItem]:
-    """Lower `update` to its map items. Without `if_present`, the directive raises an error if data is not present."""
+    """Lower the directive `update` to its map items.
+
+    if_present: arrays that are not on the device are skipped; otherwise the directive raises an error for them when it
+    runs.
+    """
     items: list[MapItem] = []
     for clause in clauses:
         if not isinstance(clause, UpdateClause):
@@ -177,10 +181,11 @@ def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapI
 def lower_compute(
     construct: DataConstruct, clauses: Sequence[DataClause], arguments: Sequence[Any], default: Default
 ) -> MapItems:
-    """Lower a compute construct: first the kernel's arguments in their order, then arrays that only a clause names.
+    """Lower a compute construct to map items: first the kernel's arguments in their order, then the other arrays.
 
-    Raises ValueError for a clause that the construct does not take, an array that is in two clauses, a stride, and an
-    array that `default(none)` leaves without a clause.
+    The other arrays are those that a data clause names and the kernel does not take. default: how an array without a
+    clause is mapped (copied in and out, or expected to be present). Raises ValueError for a clause that the construct
+    does not take, an array that is in two clauses, a stride, and an array that `default(none)` leaves without a clause.
     """
     named = {item.array: item for item in lower_data(clauses, construct)}
     items: list[MapItem] = []
@@ -418,10 +423,12 @@ class HostThread(ProgramThread):
         device: int | None = None,
         unmaps: Sequence[MapItem] = (),
     ) -> Running:
-        """Run the work of a directive in a new queue, or in an async queue, after the queues of `wait`.
+        """Return a coroutine that runs `work`, the body of a directive, after the async queues in `wait`.
 
-        device: the number of the device, by default the thread's current one. unmaps: items whose mapping ends even if
-        the directive is left before it has begun to unmap them.
+        name: the directive's name in errors and traces. work: called with the device and the directive's queue. async_:
+        the async queue in which it runs; None for a queue of its own, for which the host waits. device: the number of
+        the device, by default the thread's current one. unmaps: items whose mapping ends even if the directive is left
+        before it has begun to unmap them.
 
         Raises ValueError for an async value that is no whole number, or below `ACC_ASYNC_SYNC`.
         """

@@ -49,7 +49,9 @@ async def device_pointers(
 ) -> ResolvedArrays:
     """Look up the device addresses of arrays, and make `queue` wait for copies to them that are in progress.
 
-    known: what the last call for the same arrays returned. Raises NotPresent for an array that is not wholly mapped.
+    call: the name of the directive that asks, for errors. known: what the last call for the same arrays returned, so
+    that nothing is looked up again while the device table is the same. Raises NotPresent for an array that is not
+    wholly mapped.
     """
     await device.table_lock.enter(device.table.search_s * len(arrays))
     try:

@@ -154,10 +154,10 @@ def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ..
 
 @attrs.define(eq=False)
 class TargetCall:
-    """What the queue of a target region remembers so that OTM can release the region's objects at its end.
+    """What must be remembered of a target region until it ends, so that OTM can then release the region's objects.
 
-    carried_out: the present-table entries that the region has made for deferred maps of data directives around it, each
-    with its map item.
+    OTM is a paper's object manager; an object is an array. carried_out: the present-table entries that the region has
+    made for deferred maps of data directives around it, each with its map item.
     """
 
     arrays: Sequence[HostArray]
@@ -167,7 +167,10 @@ class TargetCall:
 
 @attrs.frozen(eq=False)
 class ObjectPlacing:
-    """Decides how the device reaches the objects of a directive before they are mapped; releases them at its end."""
+    """Decides how the device reaches the objects (arrays) of a directive: copied, migrating or pinned on the host.
+
+    It does so before they are mapped, and releases them at the directive's end.
+    """
 
     device: OffloadDevice
     table: ObjectTable
@@ -175,10 +178,10 @@ class ObjectPlacing:
     async def before_target(
         self, launch: Launch, items: Sequence[MapItem], arguments: Sequence[Any], queue: DirectiveQueue, call: str
     ) -> None:
-        """Decide how the device reaches the arrays that a region maps and its kernel uses.
+        """Decide how the device reaches the arrays that a target region maps and its kernel uses.
 
         Carries out the deferred maps of data directives for objects that are explicit (copied). From then on the queue
-        keeps a `TargetCall`, and `target_ended` must be called.
+        keeps a `TargetCall`, and `target_ended` must be called. call: the directive's name, for errors.
 
         Raises PlacementError for an array that the program's analysis does not know.
         """
@@ -258,32 +261,36 @@ class ObjectPlacing:
         return no_work()
 
     def updating(self, array: HostArray) -> None:
-        """Record that an update has changed the host's bytes of an object."""
+        """Record that a ``target update`` has changed the host's bytes of an object while its map may be deferred."""
         self.table.use_in_place(array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:
-        """Drop the deferred map of a data directive that ends, unless the object has a device block that outlives it.
+        """Drop the deferred map of a data directive that ends, if there is one.
 
-        entry: the item's entry in the present table; None if it has none.
+        Nothing is dropped while the object has a device block that outlives the directive. entry: the item's entry in
+        the present table; None if it has none.
         """
         if queue.kept is None and (item.flags.delete or entry is None or entry.is_unused):
             self.table.drop(item, item.flags.delete)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
-        """Release a data directive's objects after all work that is in the directive's queue now."""
+        """Arrange that a data directive's objects are released when all work that is in its queue now is done."""
         if queue.kept is None:
             arrays = [item.array for item in items if item.array is not None]
             queue.post_processing.append(functools.partial(self._data_ended, arrays))
 
     def target_ended(self, queue: DirectiveQueue) -> None:
-        """Release a target call's objects after all work that is in its queue now, such as the erasure of blocks."""
+        """Arrange that a target region's objects are released when all work that is in its queue now is done."""
         kept = queue.kept
         if isinstance(kept, TargetCall):
             arrays, kept.arrays = kept.arrays, ()
             queue.post_processing.append(functools.partial(self._target_ended, arrays))
 
     def left_early(self, queue: DirectiveQueue) -> Callable[[], None] | None:
-        """Return a function that ends a directive left early, once it is unmapped; None if it holds no object."""
+        """Return what must be called once a directive that was left before its end, as at a timeout, is unmapped.
+
+        The function ends the directive for OTM and releases its objects. Returns None if the directive has no object.
+        """
         items, kept = queue.items, queue.kept
         if not isinstance(kept, TargetCall):
             return functools.partial(self.data_ended, items, queue) if items else None

@@ -65,7 +65,10 @@ class PlacementRules:
 
 @attrs.frozen
 class Candidate:
-    """An object that a call uses and for which the runtime must decide where it lies."""
+    """An object (array) of a target region or data directive, for which the runtime must decide where it lies.
+
+    key: identifies the object. rank: by how often it is accessed; 1 is the object that is accessed most.
+    """
 
     key: Hashable
     nbytes: int
@@ -79,7 +82,7 @@ class Candidate:
 
 @attrs.frozen
 class Placed:
-    """Says how the device reaches an object that is in use: copied, migrating or pinned on the host.
+    """Says how the device reaches an object (array) that is in use: copied, migrating or pinned on the host.
 
     density: accesses per element; None where it is not known. rank: by the frequency of accesses, the most first.
     """
@@ -96,9 +99,9 @@ class Placed:
 
 @attrs.frozen
 class ActiveBytes:
-    """The bytes on one GPU of the objects that running regions or data directives use: copied and migrating ones apart.
+    """The bytes that objects (arrays) in use take on one GPU: copied (explicit) and migrating (implicit) ones apart.
 
-    Objects that are pinned on the host take none.
+    In use are the objects of running target regions and data directives. Those pinned on the host take none.
     """
 
     explicit: int = 0
@@ -207,7 +210,7 @@ class ObjectSpec:
 
 @attrs.define(eq=False)
 class ManagedObject:
-    """An array of the program that its target regions use, and its state on one device."""
+    """An array of the program that its target regions use (an object), and its state on one device."""
 
     array: HostArray
     known: ObjectFrequency
@@ -242,7 +245,10 @@ class ManagedObject:
 
 
 class ObjectTable:
-    """The objects of one device and their total bytes. Raises ProfileError when the profile lacks an entry."""
+    """The objects (arrays that target regions use) of one device, with where each lies and the bytes that they take.
+
+    Raises ProfileError when the profile lacks an entry.
+    """
 
     def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:
         self.spec = spec.read(ObjectSpec)
@@ -270,9 +276,9 @@ class ObjectTable:
         return found
 
     def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
-        """Return an upper bound of the device bytes that an object takes with these items and its deferred maps.
+        """Return how many bytes of device memory an object takes at most with these map items and its deferred maps.
 
-        Each section is a separate block, and may be the only one in its last segment.
+        Each section is a separate block, and may be the only one in its last segment of device memory.
         """
         own = [(item.begin, item.size) for item in (*items, *one.open) if item.array is one.array]
         segments = 0
@@ -310,7 +316,7 @@ class ObjectTable:
         return "prefer_host" if mechanism == "pinned" else "prefer_nothing"
 
     def advised(self, array: HostArray, advice: Advice) -> None:
-        """Record that the driver was given this advice."""
+        """Record that the driver was given this memory advice for an object."""
         self._objects[array].prefers_host = advice == "prefer_host"
 
     def placements(self) -> tuple[ObjectPlacement, ...]:
@@ -321,7 +327,7 @@ class ObjectTable:
     # maps of data directives
 
     def put_off(self, item: MapItem) -> None:
-        """Defer the map of a data directive to an object that has no device block."""
+        """Defer the map of a data directive, because its object has no device block, until the object is copied."""
         if item.array is not None and item.size and (one := self.find(item.array)) is not None:
             one.used_in_place = one.used_in_place and bool(one.open)
             one.open.append(item)
@@ -349,11 +355,17 @@ class ObjectTable:
             one.used_in_place = True
 
     def has_open(self, array: HostArray) -> bool:
-        """Tell whether the object is explicit and has deferred maps, which must now be carried out."""
+        """Tell whether an object is now to be copied (explicit), so that its deferred maps must be carried out.
+
+        It is false if it has no deferred maps.
+        """
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
-        """Remove a deferred map of an array from the list; return it and its map type; (None, 0) if none is left."""
+        """Remove the oldest deferred map of an array from the list, to carry it out.
+
+        Returns its map item, and the map type with which it is carried out; (None, 0) if none is left.
+        """
         if not self.has_open(array):
             return None, 0
         one = self._objects[array]
@@ -368,7 +380,7 @@ class ObjectTable:
     # the end
 
     def ended(self, array: HostArray) -> None:
-        """Count one less target call that uses an object."""
+        """Record that a target region that uses an object has ended: count one less."""
         if (one := self._objects.get(array)) is not None:
             one.running -= 1
 

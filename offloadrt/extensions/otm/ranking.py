@@ -44,7 +44,7 @@ MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_lin
 
 @attrs.frozen(eq=False)
 class TargetConstruct:
-    """A directive of the source that runs a kernel on a device."""
+    """A directive in the program's source that runs a kernel on a device, with the kernel's arrays."""
 
     kernel: Kernel
     objects: tuple[str, ...]
@@ -55,7 +55,7 @@ class TargetConstruct:
 
 @attrs.frozen(eq=False)
 class HostFunction:
-    """A function of the program, with the values of the names that it takes from around it."""
+    """A function of the program that runs on the host, with what the names that it takes from around it stand for."""
 
     source: Source
     names: dict[str, Any]
@@ -72,12 +72,12 @@ class ProgramObject:
 
 @attrs.frozen
 class DataUpdate:
-    """A construct that moves data and runs no kernel."""
+    """Stands for a directive such as ``target update`` in the source, which moves data and runs no kernel."""
 
 
 @attrs.frozen
 class Ambiguous:
-    """Stands for a name's meaning that depends on the path taken; `why` is the reason, for messages."""
+    """Stands for the unknown meaning of a name that depends on the path taken. why: the reason, for messages."""
 
     why: str
     runs: bool = False
@@ -87,7 +87,7 @@ class Ambiguous:
 
 
 class ObjectScope(Scope):
-    """The values of a function's names, and the objects that the program has made or named so far.
+    """Says what the names in a function of the program stand for, and collects the objects (arrays) that it makes.
 
     `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are those
     that the user has named.
@@ -220,10 +220,10 @@ class ObjectScope(Scope):
     # what expressions stand for
 
     def meaning(self, node: ast.expr) -> Any:
-        """Return what an expression stands for.
+        """Return what an expression of the source stands for, as far as the analysis of objects and kernels needs it.
 
-        That is a ProgramObject, HostFunction, Kernel, TargetConstruct or DataUpdate to be run, Ambiguous, or None for
-        anything else.
+        That is a ProgramObject (array), HostFunction, Kernel, TargetConstruct or DataUpdate to be run, Ambiguous, or
+        None for anything else.
         """
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
@@ -374,7 +374,10 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
             self.inline(self.scope.inside(function, arguments), at)
 
     def running(self, node: ast.expr) -> Any:
-        """Return the function or region that is run here. Raises SourceRefused if it may be one of several."""
+        """Return the function or target region that an expression runs when it is called.
+
+        Raises SourceRefused if it may be one of several.
+        """
         meaning = self.scope.meaning(node)
         if isinstance(meaning, Ambiguous) and meaning.runs:
             self.scope.source.refuse(

@@ -72,7 +72,7 @@ class LeftOut:
 
     @property
     def error_s(self) -> float:
-        """Return the standard error of `seconds`, in virtual seconds."""
+        """Return the standard error, in virtual seconds, of the estimated time of all left-out instances."""
         return self.skipped * _standard_error(self._differing[0])
 
     @property
@@ -228,7 +228,10 @@ class RepeatedPhases:
     # ------------------------------------------------------------------ the estimate
 
     def estimates(self, begin_s: float, end_s: float) -> list[PhaseEstimate]:
-        """Return the estimates of what was left out between two virtual times in seconds, one for each phase."""
+        """Return the estimates of what was left out between two virtual times in seconds, one for each phase.
+
+        A phase is a loop of which only some iterations were run.
+        """
         inside = [loop for loop in self._skipped if begin_s <= loop.begin_s and loop.end_s <= end_s]
         return [_estimate(loops) for loops in _together(inside)]
 
@@ -316,17 +319,19 @@ _STEADY: Final = 0.01
 
 
 def order_parameter(starts: Sequence[float], period: float) -> float:
-    """Return how evenly in step threads are that began an instance at these times: the order parameter, 0 to 1.
+    """Return how evenly in step threads are that began an iteration of a loop at these times, from 0 to 1.
 
-    1: all at the same point of the period. period: the mean length of their instances, in seconds.
+    It is the order parameter of coupled oscillators: 1 if all are at the same point of the period. period: the mean
+    length of their iterations, in seconds.
     """
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 
 
 def change(starts: Starts, taken: int) -> float:
-    """Return by how many seconds the last `taken` instances are longer, on average, than as many before them.
+    """Return by how many seconds the last `taken` iterations are longer, on average, than as many before them.
 
-    The very first instance, in which a thread does everything for the first time, is left out.
+    starts: when a thread began each iteration. The very first iteration, in which a thread does everything for the
+    first time, is left out.
     """
     before = min(taken, len(starts) - 2 - taken)
     if before < 1:

@@ -145,10 +145,10 @@ def calls_algorithms(tree: FunctionTree, threads: Set[str]) -> bool:
 
 
 class Marker(enum.Enum):
-    """The kinds of operations that decide whether the barrier after an algorithm stays.
+    """The kinds of host operations that decide whether the host must wait right after an offloaded algorithm.
 
-    HOST_ALGORITHM: an algorithm that is not offloaded. CALL: the call of a function that is not inlined. RETURN: the
-    end of a function that is not inlined.
+    That wait is the algorithm's barrier; the compiler elides it where it can. HOST_ALGORITHM: an algorithm that is not
+    offloaded. CALL: the call of a function that is not inlined. RETURN: the end of a function that is not inlined.
     """
 
     ALGORITHM = "algorithm"
@@ -162,7 +162,7 @@ class Marker(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """The reasons why a barrier stays."""
+    """The reasons why a barrier, the host's wait after an offloaded algorithm, is not elided."""
 
     ACCESS = "the host loads or stores"
     STACK = "the host accesses the stack, which the device can reach (system USM)"
@@ -184,10 +184,10 @@ _STOPS = {
 
 
 def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
-    """Return the reason why a thread must wait before an operation of this kind; None if it need not wait.
+    """Return why a thread must wait for its offloaded algorithms before an operation of this kind; None if it need not.
 
-    It need not wait before an offloaded algorithm, nor where the barrier can be delayed past the operation. system_usm:
-    whether the device can use all host memory.
+    It need not wait before another offloaded algorithm, nor where the barrier (the wait) can be delayed past the
+    operation. system_usm: whether the device can use all host memory.
     """
     if marker is Marker.STACK_ACCESS and system_usm:
         return Reason.STACK
@@ -267,9 +267,10 @@ Decision = Elided | Kept | Endless
 
 @attrs.define
 class Window:
-    """Follows one host thread's barriers while it runs: whether an algorithm is in flight, and where the thread waits.
+    """Decides, while one host thread runs, where it waits for its offloaded algorithms.
 
-    elision: whether barriers are elided at all; if not, the thread waits after each algorithm.
+    It remembers whether an algorithm is in flight. elision: whether such waits (barriers) are elided at all; if not,
+    the thread waits after each algorithm. system_usm: whether the device can use all host memory.
     """
 
     elision: bool = True
@@ -278,10 +279,10 @@ class Window:
     """The last offloaded algorithm, while the thread has not waited for it."""
 
     def meets(self, operation: Operation) -> tuple[Decision, ...]:
-        """Return the decisions about barriers that are made when the thread comes to `operation`.
+        """Return the decisions about barriers (waits for algorithms) that are made when the thread comes to this point.
 
-        If a `Kept` is among them, the thread waits: after the operation if that is an offloaded algorithm, else before
-        it.
+        operation: what the thread is about to do. If a `Kept` is among the decisions, the thread waits: after the
+        operation if that is an offloaded algorithm, else before it.
         """
         last = self._open
         if operation.marker not in (Marker.ALGORITHM, Marker.RETURNING):
@@ -301,9 +302,11 @@ class Window:
 
 
 def windows(operations: Iterable[Operation], elision: bool = True, system_usm: bool = False) -> list[Decision]:
-    """Return the decision about each offloaded algorithm of a recorded list, in the order in which they are made.
+    """Decide for each offloaded algorithm in a list of operations whether the host waits after it.
 
-    The end of the list is the exit of the function.
+    operations: what one host function did, in order; the end of the list is the end of the function. Returns the
+    decisions in the order in which they are made. elision: whether waits are elided at all. system_usm: whether the
+    device can use all host memory.
     """
     window = Window(elision, system_usm)
     decisions = [decision for operation in operations for decision in window.meets(operation)]
@@ -311,9 +314,9 @@ def windows(operations: Iterable[Operation], elision: bool = True, system_usm: b
 
 
 def table(decisions: Iterable[Decision]) -> str:
-    """Return a table of the barriers by source line: after which algorithm, how often it stays or goes, and why.
+    """Return a table that says, by source line, how often the barrier after an algorithm stayed or was elided, and why.
 
-    The lines come in the order of their first decision.
+    A barrier is the host's wait for the algorithm. The lines come in the order of their first decision.
     """
     counts: dict[tuple[str, str, str], int] = {}
     for decision in decisions:
@@ -350,7 +353,7 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, 
 
 
 class MemoryScope(Scope):
-    """The names in one function: which are host threads, which objects of the stack, and which other variables.
+    """Tells what the names in one host function mean: host threads, objects on the stack, or other variables.
 
     As in C++, a name means the same variable everywhere in the function.
     """
@@ -502,7 +505,10 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         return self.operation(Marker.RETURN, self.scope.source.tree.name, node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
-        """Append what the end of a ``with`` is: a return for ``t.function()``, a call where it began with one."""
+        """Append the operation that the end of a ``with`` block stands for, to the path through the function.
+
+        It is the function's return for ``with t.function()``, and a call where entering the block was a call.
+        """
         for item in reversed(node.items):
             context = item.context_expr
             method = self.scope.thread_method(context)
@@ -573,9 +579,10 @@ _OFFLOADED = (Marker.ALGORITHM, Marker.RETURNING)
 
 @attrs.frozen
 class CallSite:
-    """A source line where an algorithm is called, and the first operations that the paths after it reach.
+    """A source line where an algorithm is called, with the operations before which the host has to wait for it.
 
-    A function that is inlined several times contributes its calls once for each.
+    stops: the first such operation on each path through the source after the call. A function that is inlined several
+    times has a call site for each time.
     """
 
     algorithm: Operation
@@ -596,7 +603,7 @@ class CallSite:
 
 @attrs.frozen
 class ElisionPass:
-    """Decides about all barriers of one host function, from the function's source."""
+    """Decides from a host function's source after which of its algorithms the host waits (a barrier), and where."""
 
     function: str
     calls: tuple[CallSite, ...]

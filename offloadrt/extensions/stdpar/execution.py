@@ -42,7 +42,10 @@ class ArrayInKernel:
 
 
 class Queue:
-    """An in-order queue of one thread on the device. submit_s: host time of one submission, in seconds."""
+    """An in-order queue of one host thread on the device, for kernels, copies and prefetches.
+
+    submit_s: host time of one submission, in seconds.
+    """
 
     def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
@@ -61,10 +64,10 @@ class Queue:
         runtime.closers.append(self.close)
 
     def measure(self, operation: OperationId) -> None:
-        """Note an algorithm whose runtime the heuristic wants to know, before it is submitted.
+        """Have an algorithm's runtime measured for the offload heuristic; called before the algorithm is submitted.
 
-        Only the time of the whole batch up to the wait is measured; each algorithm of the batch then counts with an
-        equal part.
+        operation: what the heuristic knows the algorithm by. Only the time of the whole batch up to the next wait is
+        measured; each algorithm of the batch then counts with an equal part.
         """
         if not self.algorithms:
             self._batch_begin_s = self._runtime.sim.now
@@ -390,7 +393,7 @@ class Executor:
 
 
 async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> None:
-    """Submit the kernels of a call to a queue."""
+    """Submit the kernels of an algorithm call to a queue, without waiting for them."""
     for _, launch, given in _kernels(runtime, call):
         uses = _uses(launch, given)
         await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))

@@ -128,7 +128,10 @@ def _block(nbytes: int, page: int) -> int:
 
 @attrs.frozen
 class HeapCosts:
-    """Host time of one call of the heap without contention, in seconds, by who serves it."""
+    """The host time in seconds of one call of malloc or free when no other thread is in the heap.
+
+    libc: in the C library. pool: in the memory pool. lookup: to find out which of these an address is from.
+    """
 
     libc: float
     pool: float
@@ -136,7 +139,10 @@ class HeapCosts:
 
 
 class Heap:
-    """The heap of one program. `pool_gb` is the size of the memory pool in GiB; None: the implementation decides."""
+    """Serves malloc and free of one program, from the C library, the memory pool or the driver's shared USM.
+
+    pool_gb: the size of the memory pool in GiB; None: the implementation decides.
+    """
 
     def __init__(self, runtime: StdParRuntime, program: OffloadProgram[Any], pool_gb: float | None) -> None:
         self._runtime = runtime

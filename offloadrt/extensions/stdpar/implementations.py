@@ -124,7 +124,7 @@ def prefetches(
     """Tell whether `allocation` is prefetched before an operation of the batch with number `batch`.
 
     A batch is what a thread submits between two waits. outstanding: operations that the thread has submitted since its
-    last wait.
+    last wait. always: what the mode ALWAYS means.
     """
     last = allocation.most_recent_batch
     match mode:
@@ -147,7 +147,9 @@ def take_prefetches(
 ) -> list[Allocation]:
     """Return the allocations to prefetch before an operation that uses `allocations`, in their order and each once.
 
-    Also sets `Allocation.most_recent_batch` of those to `batch`.
+    Also sets `Allocation.most_recent_batch` of those to `batch`. batch: the number of the batch, which is what a thread
+    submits between two waits. outstanding: how many operations the thread has submitted since its last wait. always:
+    what the mode ALWAYS means.
     """
     due: dict[int, Allocation] = {}
     for allocation in allocations:

@@ -52,7 +52,10 @@ from offloadrt.trace import Trace
 
 @checks_arguments
 class SyclQueue:
-    """An in-order ``sycl::queue``. Its commands go through SYCL's layers under every implementation."""
+    """An in-order ``sycl::queue`` that a program makes itself.
+
+    Its commands pay the host time of SYCL's layers, whichever implementation runs the parallel algorithms.
+    """
 
     def __init__(self, executor: Executor, device: OffloadDevice) -> None:
         """Make a queue that belongs to the thread of `executor`."""
@@ -63,7 +66,11 @@ class SyclQueue:
     async def malloc_shared(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate shared USM, which host and device can both access."""
+        """Allocate an array in shared USM, which host and device can both access.
+
+        name: the array's name in reports. phantom: True for an array without values, of which only the time is
+        modelled; None: as the program's options say.
+        """
         with self._runtime.calling("malloc_shared"):
             await self._executor.meets_call("malloc_shared")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
@@ -73,7 +80,11 @@ class SyclQueue:
     async def malloc_device(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
+        """Allocate an array in device memory, which the host cannot use.
+
+        name: the array's name in reports. phantom: True for an array without values, of which only the time is
+        modelled; None: as the program's options say. Raises ArrayOutOfDeviceMemory.
+        """
         with self._runtime.calling("malloc_device"):
             await self._executor.meets_call("malloc_device")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "device")
@@ -83,7 +94,11 @@ class SyclQueue:
     async def malloc_host(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate pinned host memory, which the device reaches over the link."""
+        """Allocate an array in pinned host memory, which the device reaches over the link.
+
+        name: the array's name in reports. phantom: True for an array without values, of which only the time is
+        modelled; None: as the program's options say.
+        """
         with self._runtime.calling("malloc_host"):
             await self._executor.meets_call("malloc_host")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "host")
@@ -161,7 +176,12 @@ class HostThread(Algorithms, ProgramThread):
         kind: Kind = "static",
         align: int = 16,
     ) -> UsmArray:
-        """Make a C array on the stack, or on the C library's heap. Without system USM the device can use neither."""
+        """Make an array on the thread's stack or on the C library's heap.
+
+        Without system USM the device can use neither. name: the array's name in reports. fill: the first values.
+        phantom: True for an array without values, of which only the time is modelled; None: as the program's options
+        say. kind: ``heap``; with any other, the array is on the stack. align: in bytes.
+        """
         made = super().array(name, shape, dtype, fill, phantom, kind, align)
         self.runtime.usm.add_system(made.address, made.nbytes)
         return adopted(made, "heap" if kind == "heap" else "stack", self.sim)
@@ -179,9 +199,10 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """Allocate ``new T[n]``: memory whose pages do not exist yet and whose values are zeros.
 
-        With `fill` the thread then writes it. align: an explicit alignment in bytes (``aligned_alloc``), 0 for none.
-        Raises ValueError for an invalid shape, and ArrayOutOfDeviceMemory where the array is device memory and does not
-        fit.
+        fill: values that the thread writes to the array right afterwards; None to write nothing. phantom: True for an
+        array without values, of which only the time is modelled; None: as the program's options say. align: an explicit
+        alignment in bytes (``aligned_alloc``), 0 for none. Raises ValueError for an invalid shape, and
+        ArrayOutOfDeviceMemory where the array is device memory and does not fit.
         """
         explicit = self.runtime.is_explicit
         with self.runtime.calling("new"):
@@ -204,7 +225,11 @@ class HostThread(Algorithms, ProgramThread):
     async def foreign_malloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Call malloc in a translation unit of another compiler, which allocates from the C library."""
+        """Call malloc from code of another compiler, so that the memory is the C library's and not shared USM.
+
+        name: the array's name in reports. phantom: True for an array without values, of which only the time is
+        modelled; None: as the program's options say.
+        """
         if not self.runtime.is_explicit:
             await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
@@ -219,7 +244,11 @@ class HostThread(Algorithms, ProgramThread):
         fill: Any = None,
         phantom: bool | None = None,
     ) -> UsmArray:
-        """Make an array on the thread's stack, which is memory of the host."""
+        """Make an array on the thread's stack, which is memory of the host.
+
+        name: the array's name in reports. fill: the first values. phantom: True for an array without values, of which
+        only the time is modelled; None: as the program's options say.
+        """
         return self.array(name, shape, dtype, fill, phantom)
 
     async def free(self, array: HostArray) -> None:
@@ -261,8 +290,8 @@ class HostThread(Algorithms, ProgramThread):
     async def read(self, place: HostArray | Section) -> Any:
         """Read an array, or a section of one, on the host; pages of it that are on the device come back.
 
-        Returns the values, None for a phantom. Raises UnfinishedRead when the kernel that writes it has not been waited
-        for.
+        Returns the values; None for a phantom, an array without values. Raises UnfinishedRead when the kernel that
+        writes it has not been waited for.
         """
         array = _of_model(array_of(place))
         if array.memory == "device":
@@ -272,9 +301,10 @@ class HostThread(Algorithms, ProgramThread):
         return None if array.values is None else _part(place, array.values)
 
     async def write(self, place: HostArray | Section, values: Any = None) -> None:
-        """Write `values` to an array, or a section of one, on the host; None only brings its pages to the host.
+        """Write `values` to an array, or to a section of one, on the host.
 
-        Raises UnfinishedRead when a kernel that uses it has not been waited for.
+        With `values` None, nothing is written, but the pages come to the host as for a write. Raises UnfinishedRead
+        when a kernel that uses the array has not been waited for.
         """
         array = _of_model(array_of(place))
         if array.memory == "device":
@@ -287,9 +317,9 @@ class HostThread(Algorithms, ProgramThread):
             _set(place, array, values)
 
     async def host_access(self, place: HostArray | Section, writes: bool | None = None) -> None:
-        """Touch an array or a section of one, in shared or host memory, as the host does.
+        """Bring the pages of an array, or of a section of one, to the host, as a load or store by the host does.
 
-        writes: False for a read; None counts as a write.
+        The array must be in shared or host memory. writes: False for a load; None counts as a store.
         """
         await self._touch(place, writes=writes is not False)
 
@@ -322,25 +352,37 @@ class HostThread(Algorithms, ProgramThread):
     # the flow of the program, as barriers see it
 
     async def external(self, name: str, seconds: float = 0.0) -> None:
-        """Call a function that is not inlined: the thread waits for its algorithms before. seconds: time on a core."""
+        """Call a function that the compiler does not inline; the thread first waits for its offloaded algorithms.
+
+        name: the function's name in reports. seconds: how long it computes on a core, in virtual time.
+        """
         with self.runtime.calling(name):
             await self.executor.meets_call(name)
             if seconds:
                 await self.compute(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for a virtual time in seconds. The thread first waits for its algorithms, as the call is unknown."""
+        """Sleep for a virtual time in seconds.
+
+        The thread first waits for its offloaded algorithms, as before any function that the compiler does not inline.
+        """
         await self.executor.meets_call("sleep")
         await super().sleep(seconds)
 
     async def barrier(self) -> None:
-        """Wait for all threads of the team."""
+        """Wait until all host threads of the team have come here (an OpenMP-like barrier among host threads).
+
+        The thread first waits for its own offloaded algorithms.
+        """
         await self.executor.meets_call("barrier")
         await super().barrier()
 
     @asynccontextmanager
     async def function(self) -> AsyncIterator[None]:
-        """Mark the body of a function of the program, which returns at the end: ``async with t.function():``."""
+        """Mark the body of a function that the compiler does not inline: ``async with t.function():``.
+
+        At the end of the block the function returns, and the thread waits for its offloaded algorithms.
+        """
         yield
         if not self.runtime.is_explicit:
             await self.executor.meets(Marker.RETURN)
@@ -456,7 +498,10 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def decisions(self) -> Mapping[Decision, int]:
-        """Return how often each decision about a barrier was taken, by algorithm, source line and reason."""
+        """Return how often each decision was made whether the host waits after an algorithm (its barrier) or not.
+
+        Each key names the algorithm, its source line and the reason.
+        """
         return self.runtime.decisions
 
     def locks(self) -> dict[str, LockStatistics]:
@@ -479,7 +524,7 @@ class StdPar(OffloadProgram[HostThread]):
         }
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often each decision about a barrier was taken: elided, or kept for a reason."""
+        """Return how often the host's wait after an algorithm (its barrier) was elided, or kept for each reason."""
         return dict(self.decisions.items())
 
     def elision_table(self) -> str:

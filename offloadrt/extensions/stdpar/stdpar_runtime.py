@@ -27,7 +27,7 @@ from offloadrt.trace import Trace, events
 
 
 class Launches:
-    """Makes the launches of kernels, and keeps those that it has made.
+    """Makes the description of a kernel's launch (its geometry and work), once for equal arguments.
 
     factor: how long the implementation's kernels take, relative to those of the machine's own compiler.
     """
@@ -37,10 +37,11 @@ class Launches:
         self._known: Memo[tuple[object, ...], tuple[Kernel, Launch, Launch]] = Memo()
 
     def of(self, kernel: Kernel, arguments: Sequence[Any], iterations: int | None) -> tuple[Launch, Launch]:
-        """Return the launch as the program wrote it, and as this compiler's code executes on the device.
+        """Return two descriptions of a launch: as the program wrote it, and as this compiler's code executes it.
 
-        iterations: how many, for a kernel that is declared by its costs; None: as many as its first array has elements.
-        Raises KernelError when a loop nest depends on values that are not known.
+        They differ in how long the kernel takes. iterations: how many, for a kernel that is declared by its costs;
+        None: as many as its first array has elements. Raises KernelError when a loop nest depends on values that are
+        not known.
         """
         nest = kernel.analysis is not None
         if not nest and iterations is None:
@@ -179,7 +180,10 @@ class SyclUsm:
             await self._memory.populate(array.address + begin, size)
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
-        """Return a kernel's accesses to managed memory; `NOTHING` if that memory lies where the kernel runs."""
+        """Return which pages of managed memory a kernel accesses, for page faults and migration.
+
+        Returns `NOTHING` if the memory needs no page faults, as it lies where the kernel runs.
+        """
         if self.mode not in _WITH_PAGES and not self.of_host:
             return NOTHING
         arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
@@ -195,7 +199,7 @@ class SyclUsm:
         return entry[1]
 
     def view(self, array: UsmArray) -> Any:
-        """Return the values of an array as a kernel on the device sees them."""
+        """Return an array's values as a kernel reads and writes them, also for an array in device memory."""
         if array.memory != "device":
             return array.values
         memory = self._device("kernel").memory
@@ -250,10 +254,10 @@ class Counts:
 
 
 class StdParRuntime:
-    """The runtime of one program, which all of its threads share.
+    """The runtime library of an implementation of C++ standard parallelism, shared by all threads of one program.
 
-    next_directive: returns a new number for each call; a trace tells calls apart by it. Raises ValueError for system
-    USM where the device cannot have it, and HeuristicDatabaseError for a file that cannot be read.
+    next_directive: returns a new number for each call of the library; a trace groups events by it. Raises ValueError
+    for system USM where the device cannot have it, and HeuristicDatabaseError for a file that cannot be read.
     """
 
     def __init__(
@@ -315,13 +319,17 @@ class StdParRuntime:
         return self.heuristics[-1]
 
     async def work(self, seconds: float) -> None:
-        """Let the calling thread spend time of its core in the runtime."""
+        """Let the calling thread compute in the runtime library for this many virtual seconds."""
         await self.machine.work(seconds, "runtime")
 
     def unplaced(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike, phantom: bool | None, memory: Memory
     ) -> UsmArray:
-        """Make an array that has no address yet: its address is 0."""
+        """Make an array that has no memory yet; its address is 0 until the caller sets it.
+
+        phantom: True for an array without values, None as the program's options say. memory: the kind of memory that it
+        will be in.
+        """
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self._phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, None)
@@ -329,7 +337,10 @@ class StdParRuntime:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Give one call of the implementation's library a number; a trace groups all events inside the call by it."""
+        """Wrap one call of the implementation's library: all events inside the ``with`` belong to it in the trace.
+
+        name: the library function's name.
+        """
         actor, trace, number = self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:

@@ -20,7 +20,7 @@ from offloadrt.machine.profile.scaling import is_scalable
 
 @attrs.frozen
 class WithoutMeasurements:
-    """The entries that a machine's profile would have if nobody had measured anything on this machine."""
+    """The costs and rates that a machine's profile would have if nobody had measured anything on this machine."""
 
     entries: Mapping[str, ProfileEntry]
     """The entries that replace measured ones, scaled from other machines."""
@@ -29,8 +29,9 @@ class WithoutMeasurements:
 
 
 def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
-    """Return what a machine's entries would be without its measurements: its bases' or other machines' entries.
+    """Return what a machine's profile would say if nothing had been measured on this machine.
 
+    Each measured entry is replaced by that of the profile on which this one is based, or by another machine's, scaled.
     An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.
     Values from data sheets stay. Raises ProfileError.
     """

@@ -291,9 +291,9 @@ DRAWS = 8
 
 @attrs.frozen
 class PlannedValue:
-    """The run and the figure by which one value will be predicted.
+    """Says how one measured value will be predicted: the run to make, and the figure of that run.
 
-    With a `reason` the value is not predicted; another value may need the run even so, if it is compared to this one.
+    reason: why the value is not predicted, or empty. It may have a run even so, if another value is compared with it.
     """
 
     value: ReportedValue

@@ -72,7 +72,7 @@ class Claim:
 
     @property
     def judged_kind(self) -> JudgedKind:
-        """Return what kind of thing (a number, an order, …) the verdict on the claim judges."""
+        """Return what the verdict on the claim is about: a number, an order, a trend or a mechanism."""
         return self.judged_as or _JUDGED_KINDS[self.kind]
 
     @property

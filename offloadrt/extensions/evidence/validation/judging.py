@@ -117,7 +117,7 @@ class Reading:
 
 
 def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgement:
-    """Return the judgement that a claim holds, unless a list of what is wrong is not empty.
+    """Return the verdict that a claim holds, or, if anything is wrong, that it fails for these reasons.
 
     emulated: the emulated figures in words. wrong: reasons, each by itself or with the condition under which it counts.
     """
@@ -153,7 +153,7 @@ claims can be judged again at each end of every range ("ends")."""
 
 @attrs.frozen
 class Judge:
-    """Judges one claim: a function that asks for runs and returns what it measured in them."""
+    """Judges one claim of a paper: its `function` asks for runs, and returns the figures that it measured in them."""
 
     claim: Claim
     function: Callable[..., Hearing]
@@ -223,7 +223,10 @@ class JudgingGrid(ABC):
 
 @attrs.define
 class Bench:
-    """Collects the claims of a paper, and the judges that the paper's modules register for them, by claim id."""
+    """Collects a paper's claims, and by claim id the functions that judge them (judges).
+
+    The paper's modules register their judges here.
+    """
 
     claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
@@ -236,9 +239,10 @@ class Bench:
         return cls(claims_of(package))
 
     def judge(self, *patterns: str) -> Callable[[Callable[..., Hearing]], Callable[..., Hearing]]:
-        """Return a decorator that registers a judge for all claims whose ids match one of the patterns (with `*`).
+        """Return a decorator that registers a function as the judge of all claims whose ids match one of the patterns.
 
-        The decorator raises ValueError for a pattern that no claim matches, and for a claim that has a judge already.
+        A pattern may have `*`. The decorator raises ValueError for a pattern that no claim matches, and for a claim
+        that has a judge already.
         """
 
         def register(function: Callable[..., Hearing]) -> Callable[..., Hearing]:
@@ -251,10 +255,11 @@ class Bench:
         return register
 
     def beside(self, *patterns: str) -> Callable[[Check], Check]:
-        """Return a decorator that registers a function which measures `input` claims in the emulator, in their units.
+        """Return a decorator for a function that measures in the emulator what a paper reports of its own programs.
 
-        An `input` claim is a number of the paper that runs start from, so that it is shown and not judged. patterns: of
-        the claims' ids. The decorator raises ValueError for one that matches none, or no input with a number.
+        Such a claim (role `input`) is a number that the runs start from, so that both numbers are shown side by side
+        and not judged. patterns: of the claims' ids. The decorator raises ValueError for a pattern that matches none,
+        or no input with a number.
         """
 
         def register(function: Check) -> Check:
@@ -276,7 +281,10 @@ class Bench:
         return matching
 
     def needs(self, what: str, claim: str) -> None:
-        """Register that a claim cannot be judged until the emulator has `what`."""
+        """Register that a claim cannot be judged, because the emulator lacks something.
+
+        what: what it lacks, in words. claim: the claim's id.
+        """
 
         @self.judge(claim)
         def lacking(grid: JudgingGrid) -> Hearing:
@@ -293,15 +301,19 @@ class RunFailed(UserError):
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
-    """Run all judges on one grid of runs, and return the verdicts by the id of the claim."""
+    """Run all judges (functions that judge a claim) on one grid of runs; return the verdicts by the claim's id.
+
+    answers: makes the runs for which judges ask.
+    """
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
 
 def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
-    """Run all judges, each on its grid, in rounds; in a round, each run that some judge asks for is made once.
+    """Run all judges (functions that judge a claim), each on its grid of runs, until each has its verdict.
 
-    Returns the verdicts in the order of `cases`.
+    In each round, the runs for which any judge asks are made once, by `answers`. Returns the verdicts in the order of
+    `cases`, which are pairs of judge and grid.
     """
     judgements: dict[int, Judgement] = {}
     open_: dict[int, Asking[Judgement]] = {}

@@ -72,7 +72,7 @@ _AT_ONCE = 8
 
 @attrs.frozen
 class DrawnShare:
-    """In how many draws (random samples of the uncertain values) a claim holds, and in how many it could be judged.
+    """In how many random samples of the uncertain values (draws) a claim holds, and in how many it could be judged.
 
     It cannot be judged in a draw in which a run that it needs ends with an error.
     """
@@ -87,9 +87,9 @@ class DrawnShare:
 def shares_of(
     judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
 ) -> dict[str, DrawnShare]:
-    """Judge the claims on `grid` once for each random sample of the uncertain values (`drawn`).
+    """Judge the claims once for each random sample of the uncertain values; return in how many samples each holds.
 
-    Return in how many of these each claim holds.
+    drawn: the samples, as options of runs. stage: called with a title for progress reports; returns what makes runs.
     """
     if not drawn:
         return {}
@@ -140,9 +140,9 @@ def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -
 
 @attrs.define
 class AnswersByTakenInputs:
-    """Makes runs as `answers` does, but drops changed inputs from a run whose program does not take them.
+    """Makes runs as `answers` does, but makes runs only once that differ just in inputs which their program ignores.
 
-    Such a run is then equal to the run with unchanged inputs, so it is made only once.
+    An input is a number that the authors of a paper do not state.
     """
 
     answers: Answers
@@ -275,11 +275,11 @@ def range_effects(
     stage: Callable[[str], Answers],
     drawn: Sequence[RunSpec] = (),
 ) -> RangeEffects:
-    """Judge the claims again on the small `grid`, with each of `variants` that matters, and in each random sample.
+    """Judge the claims again with changed machines, to find verdicts that depend on an uncertain entry.
 
-    judgements: by claim, the verdicts with the unchanged machine. drawn: the samples of all uncertain values. Claims
-    that cannot be judged, and those that get another verdict on `grid` even without a change, are not judged with
-    variants.
+    This is done on the small `grid`: with each of `variants` that changes the times of the `sensitivity` runs, and with
+    each random sample in `drawn`. judgements: by claim, the verdicts with the unchanged machine. Claims that cannot be
+    judged, or that get another verdict on `grid` even without a change, are not judged with variants.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))

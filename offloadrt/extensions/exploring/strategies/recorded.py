@@ -15,8 +15,8 @@ from offloadrt.sim.strategies import Strategy
 class Chance:
     """A moment of a run at which the schedule could have been another one.
 
-    It is a choice among ``width`` ready actors, or the moment when an actor goes on after a wait and could be held
-    back.
+    It is a choice among ``width`` actors (threads or parts of the machine) that are ready, or the moment when an actor
+    goes on after a wait and could be held back.
     """
 
     step: int
@@ -30,7 +30,7 @@ class Chance:
 
 @attrs.define
 class Watched:
-    """Base of strategies that record the choices of another strategy; it chooses as ``strategy`` does."""
+    """Base of scheduling strategies that choose as another one (``strategy``) does, and record its choices."""
 
     strategy: Strategy
     _delay: Callable[[Actor], float | None] | None = attrs.field(init=False)

@@ -28,7 +28,7 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class QueuePlacement:
-    """The queue chosen for an operation, and the queues for which it must wait, in ascending order."""
+    """Where an operation runs: the async queue chosen for it, and the queues that it waits for, in ascending order."""
 
     queue: int
     waits: tuple[int, ...] = ()
@@ -50,7 +50,7 @@ class _Bytes:
 
 
 class Dependences:
-    """The dependences among the operations on one device's queues, by the bytes that they read and write.
+    """Chooses the async queue for each operation on a device, from the bytes that the operations read and write.
 
     An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
     on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
@@ -182,9 +182,10 @@ queue. ``overlap``: the host does not wait, and pushes go to several queues.
 
 @attrs.define(eq=False)
 class Order:
-    """Runs the directives of one host thread's JACC runtime in an order that respects the dependences of their data.
+    """Runs the directives that JACC's routines issue for one host thread, in an order that keeps data dependences.
 
-    Every coroutine raises LeftEarly once a directive was left before its end, as at a timeout.
+    JACC is a runtime on top of OpenACC that launches (pushes) kernels to several devices and queues. Every coroutine
+    raises LeftEarly once a directive was left before its end, as at a timeout.
     """
 
     program: OffloadProgram[Any]
@@ -199,9 +200,10 @@ class Order:
     async def run(
         self, name: str, work: Work, device: int, queue: int | None = None, waits: tuple[int, ...] = ()
     ) -> None:
-        """Run one directive of a routine on a device, in an async queue after the queues in `waits`.
+        """Run `work`, the body of a directive, on a device, in an async queue and after the queues in `waits`.
 
-        Without a queue, the host waits until the directive is done.
+        name: the directive's name in errors and traces. device, queue, waits: the device's number and async values.
+        With `queue` None, the host waits until the directive is done.
         """
         program = self.program
         if self._left_early:
@@ -226,10 +228,11 @@ class Order:
         return behind
 
     async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Run `work` on every device, ordered by `execution`; under ``sync`` the host waits until it is done.
+        """Run `work`, the body of a directive, on every device, as the execution step (`execution`) says.
 
-        reads, writes: the bytes of host memory whose copies on the devices `work` reads and writes; they decide in
-        which queues it runs.
+        Under ``sync`` the host waits until it is done. name: the directive's name in errors and traces. reads, writes:
+        the bytes of host memory whose copies on the devices `work` reads and writes; they decide in which queues it
+        runs.
         """
         if self.execution == "sync" and len(self.devices) == 1:
             await self.run(name, work, self.devices[0])
@@ -241,7 +244,10 @@ class Order:
             await self.drain_all()
 
     async def run_on_all(self, name: str, work: Work) -> None:
-        """Run a directive on every device, each in a thread of its own, the first in the calling one; wait for all."""
+        """Run `work`, the body of a directive, on all devices at the same time, and wait for all of them.
+
+        Each device is served by a host thread of its own; the calling thread serves the first one.
+        """
         program, tell, fork, join = self.program, self.program.tell, object(), object()
         first, *others = self.devices
 
@@ -262,7 +268,10 @@ class Order:
             tell(Awaited(join))
 
     async def begin(self, name: str, items: list[MapItem]) -> None:
-        """Begin to map these items on every device, and let the host wait for each device."""
+        """Map these items on every device, one device after the other; the host waits for each.
+
+        name: the name of the directive that maps them, in errors and traces.
+        """
         for number in self.devices:
             await self.run(name, beginning(items, name), number)
 

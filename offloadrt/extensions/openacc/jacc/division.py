@@ -45,11 +45,11 @@ class Mode(enum.Enum):
 
 @attrs.frozen
 class Execution:
-    """The measurements of one execution of a kernel, by which the policy decides whether to divide it.
+    """The measurements of one execution of a kernel, by which a policy decides whether to divide it among devices.
 
     kernel_s: virtual seconds from the host's first call for the kernel to the end of its wait for all devices.
-    communication_s: the same of the exchange between devices. write_bytes: the bytes that a device sends to each other
-    device, or would send if the kernel were divided.
+    communication_s: virtual seconds that the host spent on the exchange of data between devices. write_bytes: the bytes
+    that a device sends to each other device, or would send if the kernel were divided.
     """
 
     kernel_s: float
@@ -105,9 +105,10 @@ def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> Non
 class Rules:
     """The JACC paper's rules for when a kernel is divided among devices; fields choose where the paper is ambiguous.
 
-    devices: their number, n. peak_p2p: bytes per second of one link, one way (the paper's machine has 25 GB/s). times:
-    how often an inequality has to hold before the mode changes. Raises ValueError for a field with a value that it
-    cannot have.
+    Each rule is an inequality between measured times: on its left the kernel's time in its present mode (whole on every
+    device, or divided), on its right an estimate for the other mode. devices: their number, n. peak_p2p: bytes per
+    second of one link, one way (the paper's machine has 25 GB/s). times: how often an inequality has to hold before the
+    mode changes. Raises ValueError for a field with a value that it cannot have.
     """
 
     devices: int = attrs.field(validator=_count)
@@ -139,9 +140,10 @@ class Rules:
 
 @attrs.frozen
 class Tally:
-    """Counts how often one inequality of the paper's rules held since the kernel's mode changed.
+    """Counts how often one inequality of `Rules` held since the kernel's mode (whole or divided) last changed.
 
-    held: how often. executions: the kernel's executions since then. It also has the mean of left minus right side.
+    held: how often it held. executions: how often the kernel ran since then. `mean`: the mean of left minus right side
+    over these executions, in seconds.
     """
 
     held: int = 0
@@ -154,7 +156,11 @@ class Tally:
         return self.difference / self.executions if self.executions else 0.0
 
     def after(self, difference: float, consecutive: bool) -> Tally:
-        """Return the tally after one more execution. difference: the inequality's left minus right side, in seconds."""
+        """Return the tally after one more execution of the kernel.
+
+        difference: the inequality's left minus right side, in seconds; it holds if this is positive. consecutive:
+        whether an execution for which it does not hold resets the count.
+        """
         held = self.held + 1 if difference > 0 else 0 if consecutive else self.held
         return Tally(held, self.executions + 1, self.difference + difference)
 
@@ -191,7 +197,7 @@ class KernelState:
 
 
 def after_execution(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
-    """Return the state of a kernel after one more execution in its present mode."""
+    """Return the state of a kernel after one more execution, with its mode changed if `rules` ask for it."""
     if state.mode is Mode.DUPLICATED:
         return _after_duplicated(rules, state, execution)
     return _after_divided(rules, state, execution)
@@ -300,7 +306,7 @@ def strategy_named(name: str, devices: int) -> DeviceStrategy:
 
 @attrs.define(eq=False)
 class PartialValues:
-    """The arrays that hold the devices' partial results of reductions, in one JACC runtime.
+    """Makes and keeps the arrays that hold the devices' partial results of reductions, in one JACC runtime.
 
     devices: the number of devices. make: makes an array from its name, its number of elements and its type.
     """
@@ -314,9 +320,10 @@ class PartialValues:
     def of(
         self, kernel: DividedKernel, types: Sequence[np.dtype[np.generic]], targets: Sequence[HostArray]
     ) -> list[HostArray]:
-        """Return a kernel's arrays of partial results, by its reduced scalars in order; make them at the first call.
+        """Return the arrays for a kernel's partial results, one per reduced scalar; make them at the first call.
 
-        targets: the arrays that get the result.
+        types: the type of each scalar. targets: the arrays that get the final result; with others, a kernel gets other
+        arrays for its partial results.
         """
         assert kernel.combination is not None
         key = kernel, *types, *(array.address for array in targets)
@@ -439,10 +446,10 @@ with them, so that its `id` stays its own.
 
 
 class Divider:
-    """Divides kernels among a number of devices; each kernel is divided once.
+    """Divides kernels among a number of devices, each kernel once.
 
-    partial_values: the arrays of partial results. refused: for each kernel that cannot be divided, by name, why. Every
-    device then runs all of it.
+    partial_values: keeps the arrays for partial results of reductions. refused: for each kernel that cannot be divided,
+    by name, the reason; every device then runs all of it.
     """
 
     def __init__(self, divide: Callable[[Kernel], DividedKernel], devices: int, partial_values: PartialValues) -> None:
@@ -456,7 +463,8 @@ class Divider:
     ) -> Division | None:
         """Return the division of a kernel with these arguments; None if the kernel cannot be divided with them.
 
-        slower: changes a launch to one that takes as long as generated code does.
+        name: the kernel's name in reports. code: the kernel that was generated at run time. slower: changes a launch to
+        one that takes as long as generated code does.
         """
         try:
             key = id(code.kernel), self._divide
@@ -552,7 +560,10 @@ class Exchange:
             await self.run("jacc_init", reach, number)
 
     def placed(self, device: int, arrays: Iterable[HostArray], known: ResolvedArrays) -> None:
-        """Record the device addresses of arrays that were looked up for a launch. known: what the look-up returned."""
+        """Record the device addresses of arrays that were looked up for a launch.
+
+        device: the device's number. known: what the look-up returned, with an address for each of `arrays`.
+        """
         addresses = self._addresses.setdefault(device, {})
         for array, pointer in zip(arrays, known.pointers, strict=True):
             addresses[array.address] = pointer.address

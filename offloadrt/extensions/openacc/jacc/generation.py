@@ -134,7 +134,8 @@ def jacc_args(kernel: Kernel, *values: Any, present: bool = True) -> tuple[Argum
 def symbols_of(kernel: Kernel, count: int) -> tuple[str, ...]:
     """Return the names of a kernel's `count` arguments.
 
-    They are those of its source; for a phantom kernel, which has none, those of its arrays, or ``arg0``, ``arg1``, ….
+    They are those of its source. A kernel without source, which is declared by its costs only, has the names of its
+    arrays, or ``arg0``, ``arg1``, ….
     """
     if kernel.analysis is not None:
         return kernel.analysis.parameters
@@ -191,9 +192,10 @@ class GeneratedKernel:
 
 
 def generate(kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
-    """Generate the kernel for these arguments. A phantom kernel gets a text without statements.
+    """Generate the source of a kernel specialised for these arguments, as JACC does when the kernel is launched.
 
-    Raises KernelError when the kernel's source cannot be read.
+    flags: which specialisations are made. A kernel without source, which is declared by its costs only, gets a text
+    without statements. Raises KernelError when the kernel's source cannot be read.
     """
     if kernel.body is None:
         return _phantom(kernel, arguments, flags)
@@ -360,7 +362,10 @@ class CodeCache:
         """A lock for each text; a thread holds it while it compiles the text."""
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
-        """Return the compiled kernel, or None if it has yet to be compiled. Takes no virtual time."""
+        """Return the compiled kernel for these arguments and flags, or None if it has yet to be compiled.
+
+        Takes no virtual time.
+        """
         entry = self._asked.get(_key(kernel, arguments, flags))
         return None if entry is None else entry[1]
 
@@ -383,7 +388,11 @@ class CodeCache:
         return self._generated.setdefault(key, generated)
 
     async def compiled(self, key: Hashable, name: str) -> None:
-        """Let the time of a compilation pass, unless what `key` stands for (usually a text) is compiled already."""
+        """Let the virtual time of one compilation pass, unless the same code has been compiled already.
+
+        key: identifies the code, usually by its text. name: the kernel's name in locks and traces. A thread that asks
+        for code which another thread is compiling waits for it.
+        """
         if (lock := self._locks.get(key)) is None:
             lock = self._locks[key] = Lock(self._machine.sim, f"compilation of {name}")
         await take(lock, self._machine.host_time)

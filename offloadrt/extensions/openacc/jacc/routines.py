@@ -98,11 +98,11 @@ Stage = Literal["whole", "part", "combination"]
 
 @attrs.define(eq=False)
 class OnDevice:
-    """The launch on one device of a kernel that the program has launched by `jacc_kernel_push`.
+    """What one device launches for a kernel that the program has launched by `jacc_kernel_push`.
 
-    given: the kernel's arguments, with host arrays. arrays: those of them that must be on the device. items: the map
-    items of the launch. known: the arrays' device addresses as last looked up. region: the launch with these addresses
-    as arguments.
+    given: the kernel's arguments, with arrays of the host. arrays: those of them that must be on the device. items: the
+    map items of the launch. known: the arrays' device addresses as last looked up; None before the first look-up.
+    region: the launch with these device addresses in place of the arrays.
     """
 
     launch: Launch
@@ -113,7 +113,7 @@ class OnDevice:
     region: OffloadedRegion = attrs.field(init=False)
 
     def lies_at(self, known: ResolvedArrays) -> None:
-        """Use the arrays' device addresses that a look-up has found."""
+        """Take device addresses that a look-up has found, and put them in place of the arrays in `region`."""
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
         arguments = [
@@ -124,7 +124,12 @@ class OnDevice:
 
 @attrs.frozen(eq=False)
 class Push:
-    """All that one `jacc_kernel_push` (a launch) runs; `name` is the kernel's name in reports and for the policy."""
+    """One launch of a kernel by `jacc_kernel_push`, prepared: its code, arguments and map items, and how it is divided.
+
+    name: the kernel's name in reports and for the policy that decides about division. kernel, code: the program's
+    kernel, and the one that was generated for these arguments. present: the array arguments with the attribute PRESENT.
+    reads, writes: bytes of host memory whose copies on the device the kernel reads and writes.
+    """
 
     name: str
     kernel: Kernel
@@ -145,7 +150,11 @@ class Push:
     _on_device: dict[tuple[int, Stage], OnDevice] = attrs.field(factory=dict)
 
     def on_device(self, number: int, stage: Stage) -> OnDevice:
-        """Return the launch of a stage of the push on the device with this number."""
+        """Return what the device with this number launches; it is made at the first call and kept.
+
+        stage: ``whole`` for all of the kernel, ``part`` for the device's part of it, ``combination`` for the kernel
+        that combines partial results of reductions.
+        """
         launched = self._on_device.get((number, stage))
         if launched is None:
             launched = self._on_device[number, stage] = self._launched(number, stage)
@@ -173,7 +182,11 @@ def ready(
     factor: float,
     divider: Divider | None,
 ) -> Push:
-    """Prepare a push (a launch by JACC) of generated code.
+    """Prepare one launch of a kernel by `jacc_kernel_push`, so that it can run on the devices.
+
+    name: the kernel's name in reports. code: the kernel generated from `kernel` for the arguments `args`. iterations:
+    how many, for a kernel that is no loop nest. factor: how many times as long as the original the generated code
+    takes. divider: divides the kernel among devices; None if kernels are not divided.
 
     Raises ValueError for an array that is an argument twice, once with PRESENT and once without.
     """
@@ -214,7 +227,7 @@ def _no_global(device: OffloadDevice, array: HostArray) -> None:
 
 @attrs.define(eq=False)
 class Launching:
-    """Launches the pushed kernels of one JACC runtime.
+    """Launches the kernels that the program has passed to `jacc_kernel_push`, for one JACC runtime.
 
     times: the total times of executions, by the kernel's name in reports.
     """
@@ -230,9 +243,9 @@ class Launching:
     times: Mapping[str, KernelTimes]
 
     async def run(self, push: Push) -> None:
-        """Run a pushed kernel as a whole or divided, as the policy decides for it.
+        """Run a kernel on the devices, as a whole on each or divided among them, as the policy decides.
 
-        The host waits for it under the execution step ``sync``, if it is divided, and if the policy measures.
+        The host waits for it under the execution step ``sync``, if it is divided, and if the policy needs measurements.
         """
         divided = self.policy.before(push.name) is Mode.DIVIDED and push.division is not None
         if push.items or not (divided or self.policy.measures or self.order.execution == "sync"):

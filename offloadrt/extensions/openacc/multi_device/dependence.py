@@ -58,7 +58,10 @@ class WrittenRegion:
 
 
 def written_regions(nest: LoopNest, walked: Walk) -> tuple[WrittenRegion, ...]:
-    """Return the written arrays of a nest in the order of its parameters."""
+    """Return the arrays that a loop nest writes, in the order of its parameters, each with its divided dimension.
+
+    walked: the accesses and loops that an analysis of the nest has found.
+    """
     parallel = parallel_loops(nest, walked)
     regions = []
     for position, name in enumerate(nest.parameters):
@@ -82,7 +85,12 @@ def _dimension(stores: list[ArrayAccess], parallel: set[str]) -> int | None:
 
 
 def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
-    """Return the symbols of the distributed loops, and of other loops whose iterations are independent."""
+    """Return the variables of all loops of a nest whose iterations may run in any order.
+
+    These are the loops that are distributed over the device's threads, and other loops whose iterations are
+    independent. A variable is a symbol that tells loops over equal names apart. walked: the accesses and loops that an
+    analysis of the nest has found.
+    """
     loops = [node for node in within(nest.body) if isinstance(node, RangeLoop)]
     return {loop.symbol for loop in loops if loop.node in nest.distributed or _is_parallel(loop, walked)}
 
@@ -137,7 +145,7 @@ class Predicate:
 
 @attrs.frozen
 class NeededByAll:
-    """Says why every device needs a value or an access: the statement, and the reason for messages."""
+    """Says why every device needs a value or an access: the statement that needs it, and the reason in words."""
 
     node: ast.AST
     what: str
@@ -193,7 +201,11 @@ class Elements:
 
 @attrs.define
 class Needs:
-    """The guards (conditions under which a device needs it) of all values needed after one point of the source."""
+    """Says which values are still needed after one point of the source, each with its guard.
+
+    A guard is the condition under which a device needs the value. scalars: guards by the scalar's name. elements: by
+    array, the elements that are needed. The analysis walks backwards, as for live variables.
+    """
 
     scalars: dict[str, Guard] = attrs.field(factory=dict)
     elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
@@ -212,7 +224,10 @@ class Needs:
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, loop: RangeLoop) -> Needs:
-        """Return the needs at the beginning of a loop's iteration, as they can be tested outside of the iteration."""
+        """Return the needs at the beginning of a loop's iteration, with conditions that can be tested outside the loop.
+
+        A condition that uses the loop's variable cannot be tested there; every device then needs the value.
+        """
         node, symbol = loop.node, loop.symbol
         return Needs(
             {name: guard.leaving(node, symbol) for name, guard in self.scalars.items()},
@@ -238,7 +253,12 @@ def guards_of(
     contributions: Contributions | None = None,
     kept: Iterable[str] = (),
 ) -> Guards:
-    """Return the guard of each access of a nest: when a device needs it. kept: scalars needed after the nest."""
+    """Return the guard of each access in a loop nest: the condition under which a device needs the access.
+
+    walked: the accesses and loops that an analysis of the nest has found. regions: the written arrays. contributions:
+    for each statement that reduces into a partial result, the condition under which a device contributes. kept: scalars
+    that are needed after the nest.
+    """
     walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))
     walk.block(nest.body, Needs(dict.fromkeys(kept, always)))
@@ -248,10 +268,11 @@ def guards_of(
 def contribution_of(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion], reduction: Reduction
 ) -> Predicate | None:
-    """Return the predicate that tells which device makes an iteration's contribution to a reduction.
+    """Return the condition that tells which device makes an iteration's contribution to a reduction.
 
-    It is the predicate of the element that the iteration stores, in the first divided array for which the iteration
-    knows the index. Returns None when there is no such array.
+    The contribution is made by the device that owns the element which the iteration stores to the first divided array
+    (of `regions`) for which its index is known. Returns None when there is no such array. walked: the accesses and
+    loops that an analysis of the nest has found.
     """
     divided = {region.name: region.dimension for region in regions if region.dimension is not None}
     walk = _Backwards(nest, walked, {}, {})
@@ -270,9 +291,9 @@ def contribution_of(
 def tested_plainly(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
 ) -> tuple[tuple[ArrayAccess, int], ...]:
-    """Return the accesses to written arrays whose index the changed kernel tests as it stands, without wrapping it.
+    """Return the accesses to written arrays whose index the changed kernel tests without allowing for negative values.
 
-    Each comes with the dimension that is tested. A negative index, which counts from the end in Python, then counts as
+    Each comes with the dimension that is tested. A negative index counts from the end in Python; here it would count as
     no element, so each launch has to check that the index is not negative. For an array that is never loaded, only the
     divided dimension is returned.
     """
@@ -515,7 +536,11 @@ class Names:
 
 
 class Filter:
-    """Writes the source of a nest changed so that a device loads and stores only what its guards let it."""
+    """Writes the changed source of a loop nest, in which a device makes only the accesses that it needs.
+
+    guards: the condition under which a device needs each access. bounds: for each divided array, the names of the
+    parameters with the first and last index that the device owns. names: makes new names.
+    """
 
     def __init__(
         self,
@@ -545,7 +570,7 @@ class Filter:
                 return made_up
 
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
-        """Tell whether a value may be wrong on a device because a load that it depends on is left out there.
+        """Tell whether an expression may have a wrong value on a device that leaves out a load.
 
         scalars: names whose values may be wrong for the same reason.
         """
@@ -561,7 +586,7 @@ class Filter:
     # statements
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """Return the changed statements, without assignments whose value no store uses."""
+        """Return a block's statements as the changed kernel has them, without assignments whose value no store uses."""
         kept = (node for node in statements if self.guards.get((node, "scalar")) != NEVER)
         return [made for node in kept for made in self.statement(node)]
 
@@ -616,7 +641,11 @@ class Filter:
         return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
 
     def used(self, name: str, value: ast.expr, guard: Guard, use: Callable[[ast.expr], ast.stmt]) -> list[ast.stmt]:
-        """Write the computation of a value, and the statement that uses it, made by `use`, under the guard."""
+        """Return statements that compute a value and use it only on devices for which `guard` holds.
+
+        name: what the value is for; a new variable for it is named after this. use: makes the statement that uses the
+        value from an expression.
+        """
         if isinstance(value, ast.Name | ast.Constant | ast.Subscript):
             return [ast.If(self.test(guard), [use(self.expression(value, guard))], [])]
         fresh = self.names.fresh(f"{name}_value")
@@ -628,7 +657,7 @@ class Filter:
     # expressions
 
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
-        """Write an expression whose loads are made only where their guards hold.
+        """Return an expression as the changed kernel has it: loads that a device does not need are replaced by 0.
 
         holding: a guard that is known to hold here, so that it is not tested again.
         """
@@ -649,7 +678,7 @@ class Filter:
         return new
 
     def is_fragile(self, node: ast.expr) -> bool:
-        """Tell whether an operation may fail, as a division by zero does, because an operand's load was left out."""
+        """Tell whether an operation may fail, as a division by zero does, because a load was replaced by 0."""
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, _FRAGILE) and self.is_made_up(node, self.made_up)
         if isinstance(node, ast.Call):
@@ -657,7 +686,11 @@ class Filter:
         return False
 
     def test(self, guard: Guard) -> ast.expr:
-        """Write a guard as a variable that an enclosing loop sets, or in full where it needs data or is in no loop."""
+        """Return the expression that tests a guard, the condition under which a device needs an access.
+
+        It is a variable that an enclosing loop sets, or the full comparison where that needs loaded data or is in no
+        loop.
+        """
         indices = [predicate.index for predicate in guard.predicates]
         if not self.around or None in indices:
             return self.written(guard)

@@ -336,7 +336,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
-    """Return the source text of a kernel."""
+    """Return the source text of a kernel with this name, number of collapsed loops, parameters and body."""
     decorator: ast.expr = ast.Name("kernel", ast.Load())
     if collapse > 1:
         decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
@@ -376,7 +376,7 @@ _memo = functools.partial(Memo, 256)
 
 @attrs.frozen
 class Share:
-    """The part of a launch that one device does: the first and last value (inclusive) for each pair of bounds."""
+    """The part of a launch that one device does, as the first and last value (inclusive) of each divided range."""
 
     device: int
     bounds: tuple[tuple[int, int], ...]
@@ -606,7 +606,7 @@ class DividedKernel(abc.ABC):
 
 
 def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
-    """Raise KernelError if an index of a launch may be negative, or if its range is not known."""
+    """Raise KernelError if an access's index in a dimension may be negative in a launch, or has no known range."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):
         return
