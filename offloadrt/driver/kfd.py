@@ -189,7 +189,7 @@ class PageFaultHandler:
 
 @attrs.frozen
 class KfdStatistics:
-    """Counts of the kernel driver; times are virtual seconds."""
+    """Counts and times (virtual seconds) of the work of AMD's kernel driver (KFD) for a process's host memory."""
 
     prefaults: int
     """Number of calls of ``svm_attributes_set``."""

@@ -307,7 +307,7 @@ class Moved:
 
 @attrs.frozen(eq=False)
 class Moves:
-    """What a launch loads from memory and stores there, over all arrays; gives the bytes moved per byte of elements."""
+    """Gives the bytes that a launch moves from and to memory, over all arrays, for each byte of accessed elements."""
 
     _find: Callable[[], Sequence[Moved]]
     _known: dict[tuple[int, float], float] = attrs.field(factory=dict, init=False, repr=False)

@@ -65,7 +65,7 @@ class Outside:
 def outside(
     counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """Return the first of these accesses to one array whose index certainly lies past the array's ends; or None.
+    """Return the first of these accesses to one array whose index certainly passes an end of the array, or None.
 
     position: the array's position among the arguments. Negative indices down to -length count from the end.
     """
@@ -301,7 +301,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` of the runs (stretches of neighbours) that `runs` would return, the first of them."""
+    """Return at most `most` of the runs that `runs` would return: those with the smallest k of the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -436,8 +436,8 @@ def steps_of(
     """Return an affine index as (first value, [(step, count) for each loop around the access]); None for others.
 
     shape: the array's shape. The loops must form a rectangle, or each range must have the same length for all values of
-    the outer variables: the outer loops then step by its beginning, too. `around`: let any other loop run over all
-    values that its variable ever has.
+    the outer variables: each outer loop then also moves the inner loop's first index. `around`: let any other loop run
+    over all values that its variable ever has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)
@@ -464,7 +464,7 @@ def steps_of(
 
 @attrs.frozen
 class ElementRuns:
-    """Runs (stretches of neighbouring elements of one array, all of one length) that a launch touches."""
+    """Stretches (runs) of neighbouring elements of one array, all of one length, that a launch touches."""
 
     count: float
     run: float

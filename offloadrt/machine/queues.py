@@ -327,7 +327,7 @@ class QueueSlots:
         self.mailbox.put(QueueReady(queue.number))
 
     def catch_up(self) -> None:
-        """Exchange queues for each time quantum that has ended; call this before changing what is in flight."""
+        """Exchange queues for each time quantum that has ended by now; call this before a packet starts or ends."""
         if (begin := self._oversubscribed) is None:
             return
         while (end := begin + (self._quanta + 1) * self.spec.quantum) <= self.sim.now:

@@ -212,7 +212,7 @@ class Actor:
         return f"<actor {self.index} {self.name!r}>"
 
     def not_started(self, _: Any) -> Any:
-        """Let Trio run the first step of the new actor's task; after that step, this actor is the next to go on."""
+        """Have Trio run the first step of the new actor's task; the scheduler calls this as the actor's first step."""
         self.sim.ready.appendleft(self)
         return return_to_trio
 
@@ -227,7 +227,7 @@ class Actor:
         self.send = self.wake
 
     def let_task_go(self) -> None:
-        """Drop the ended task and the bound methods, which refer back to the actor (a cycle for Python's collector)."""
+        """Drop the references to the ended Trio task, which refer back to the actor (a cycle for the collector)."""
         self.task = self.trap = self._own_trap = None
         self.send = return_to_trio
 

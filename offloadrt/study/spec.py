@@ -293,7 +293,7 @@ class RunSpec:
         return attrs.evolve(self, range_end={**self.ends, **ends})
 
     def elsewhere(self, machine: str) -> RunSpec:
-        """Return the spec for another machine, with only those chosen entries and range ends that fit that machine."""
+        """Return the spec for another machine, with the overrides of choices and range ends that fit its entries."""
         from offloadrt.study.running import profiles
 
         entries = profiles.load(machine, runtime=self.runtime).entries

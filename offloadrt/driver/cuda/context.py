@@ -558,7 +558,7 @@ class Context:
 
     @cached_property
     def capture_cost(self) -> float:
-        """Return the virtual seconds that a call takes which a stream capture records."""
+        """Return the virtual seconds of a call that a stream capture records instead of executing it."""
         # Read at the first use: only programs with graphs need the entry.
         return self.machine.spec.value("graph.capture")
 

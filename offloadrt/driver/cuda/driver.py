@@ -150,7 +150,7 @@ class CudaDriver:
         return self.context.refusal(call, code, why)
 
     def call(self, api: str, stream: Stream | None = None) -> DriverCall:
-        """Count a call of a library above this one, and its time: ``with driver.call("cudaMemcpy")``."""
+        """Count a call of a library above this driver, such as CUDA's runtime: ``with driver.call("cudaMemcpy")``."""
         return self.context.call(api, stream)
 
     def locks(self) -> dict[str, LockStatistics]:

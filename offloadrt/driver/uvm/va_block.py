@@ -47,7 +47,7 @@ class Moving(msgspec.Struct, frozen=True, eq=False):
 
 
 class Fetched(enum.Enum):
-    """Why a fetch (migration to the device) has no copy to wait for; the caller still holds the block's lock."""
+    """Says why a fetch (migration to the device) has no copy to wait for; the caller still holds the block's lock."""
 
     RESIDENT = "resident"
     """Nothing had to move: the pages are on the device."""
@@ -59,7 +59,7 @@ FetchResult = Moving | Fetched
 
 
 class Evicted(enum.Enum):
-    """Why an eviction (removal of a block from the device) has no copy to wait for."""
+    """Says why an eviction (removal of a block from the device) has no copy to wait for."""
 
     FREED = "freed"
     """The device memory of a block is free; the host had copies of all its pages."""
@@ -271,7 +271,7 @@ class VaSpace:
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: PageSet) -> None:
-        """End the advice read-mostly: keep one copy of a page: the preferred device's, the host's or the first's."""
+        """End the advice read-mostly: keep the preferred device's copy of a page, else the host's, else the first."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:
@@ -292,7 +292,7 @@ class VaSpace:
         self.has_host_copy(index, pages, valid=False)
 
     def preferred_by_others(self, device: int, index: int) -> int:
-        """Return the bit set of a block's pages that prefer to lie on another device, which ``device`` can access."""
+        """Return the bit set of a block's pages whose preferred location is another device that ``device`` reaches."""
         pages = 0
         for other, block in self.others(device, index):
             if block.prefers_here and self.reaches(device, other.device.local):

@@ -27,7 +27,7 @@ from offloadrt.trace import Trace
 
 @attrs.frozen
 class FaultSpec:
-    """What a device's kernels pay and do at page faults, from the machine's profile."""
+    """The rules and costs of page faults that a device's kernels meet, from the machine's profile."""
 
     range: Annotated[int, "fault.range"]
     """Size and alignment in bytes of the range that one service maps; the last range may be smaller."""

@@ -438,7 +438,7 @@ class ManagedPages:
                 self.for_stores.follow(block, self.per_block)
 
     def protect(self, block: ManagedBlock, pages: PageSet, *, read_only: bool) -> None:
-        """Let stores to resident pages of a block fault (``read_only``), for example as there are copies, or not."""
+        """Make resident pages of a block read-only, so that stores to them fault, or let stores succeed again."""
         if read_only:
             block.protect(pages)
         else:

@@ -244,7 +244,7 @@ WindowOrder = GridStride | Tiled
 
 @attrs.frozen
 class Residence:
-    """What the SMs of a device can hold of a launch at the same time: blocks, and pages that they wait for."""
+    """Says what the SMs of a device can hold of a launch at the same time: blocks, and pages that they wait for."""
 
     sms: int
     blocks: int
@@ -258,7 +258,7 @@ class Residence:
 def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
     """Return the order in which a launch executes its iterations in windows; None for ascending order.
 
-    on: what the SMs hold at one time, which is a window. swept: for each array gone through, the bytes of its pages.
+    A window is what the SMs hold at one time (`on`). swept: for each array gone through, the bytes of its pages.
     """
     groups = -(-launch.teams // (on.sms * on.blocks))
     rounds = -(-launch.iterations // (launch.teams * launch.threads))
@@ -543,7 +543,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``, the window at which the next step ends: a page is missing there, or the step is longest."""
+        """Set ``until``, where the next step ends: before a window with a missing page, or after the longest step."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:

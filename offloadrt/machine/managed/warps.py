@@ -89,7 +89,7 @@ class ResidentWarps:
     """Largest number of reports of a page for which warps on several SMs wait."""
 
     def window(self, group: int, pages: ManagedPages) -> Warps | None:
-        """Find the pages of the warps of a group of teams, each in the order of its accesses.
+        """Find the pages that the warps of a group of teams access, in the order of each warp's accesses.
 
         Returns None if no page of the group is missing: for most groups, others have brought the pages.
         """

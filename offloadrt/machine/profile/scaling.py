@@ -24,7 +24,7 @@ SINGLE_THREAD = "cpu.single_thread"
 
 
 class Host(msgspec.Struct, frozen=True):
-    """A machine on which entries were measured, and which has no profile; only speeds of its parts are known."""
+    """A machine without a profile on which entries were measured; only the speeds of its parts are known."""
 
     what: str
     """The name of the machine, and the source of that information."""

@@ -218,7 +218,7 @@ class Ledger:
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
-        """Sum up the statistics from the run's start to `now` (virtual seconds), without the API calls."""
+        """Return the sums of the statistics from the run start to `now` (virtual seconds), without the API calls."""
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},

@@ -20,7 +20,7 @@ from offloadrt.registry import Registry, broken
 
 
 class BlockInUse:
-    """One block of managed memory as an eviction policy reads it: each number of `ManagedBlock`, none to be changed."""
+    """One block of managed memory as an eviction policy reads it: the numbers in `ManagedBlock`, unchangeable."""
 
     __slots__ = ("_block",)
 
@@ -85,7 +85,7 @@ class EvictionPolicy(Protocol):
 def victims(
     policy: EvictionPolicy, memory: DeviceMemoryInUse, blocks: Mapping[int, ManagedBlock]
 ) -> Iterator[ManagedBlock]:
-    """Yield those of `blocks`, which have the memory of the device, that may be evicted, in order.
+    """Yield the blocks that may be evicted, in the policy's order. blocks: those with memory of the device.
 
     Raises RuntimeError when the policy returns no order, or an index of no block that has memory of the device.
     """
