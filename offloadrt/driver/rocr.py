@@ -204,7 +204,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel of the library (a blit), past the stream's queue; at the end ``done`` is set."""
+        """Copy by a kernel (a blit), past the stream's queue; then ``move`` moves the bytes, and ``done`` is set."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -489,7 +489,7 @@ class RocrQueues:
             lock.release()
 
     async def create(self, number: int) -> None:
-        """Create a queue of the device (hsa_queue_create).
+        """Create the HSA queue with this number on the device (hsa_queue_create).
 
         The lock is held meanwhile, so that nobody submits to a queue that does not exist yet.
         """
@@ -651,12 +651,12 @@ class Rocr:
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0, beside: Rocr | None = None) -> Rocr:
-        """Return the library on a machine's device ``number``."""
+        """Return the library on a machine's device ``number``; ``beside``: another process's library on it."""
         return cls(machine, machine.devices[number], beside)
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
-        """Open the library on the first ``devices`` devices for each process; return it by process and device."""
+        """Open the library on the first ``devices`` devices for each process in ``views``, by process and device."""
         first = [cls.of(views[0], number) for number in range(devices)]
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 

@@ -163,7 +163,7 @@ def static_trips(loop: Loop) -> float:
 
 
 def static_probability(hint: Hint) -> float:
-    """Return the probability with which a compiler assumes that a branch is taken."""
+    """Return the probability with which a compiler takes a branch: the hint's if it is a number, else a fixed guess."""
     return float(hint) if isinstance(hint, int | float) else BRANCH
 
 
@@ -317,9 +317,9 @@ def elements(accesses: Iterable[ArrayAccess], frequency: Frequency) -> tuple[flo
 def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
     """Return in how many iterations at least one of several accesses to an array happens.
 
-    runs: each access with the number of iterations in which it happens. Accesses are assumed to coincide as far as
-    possible, so the largest number counts. The two sides of a branch add up, unless the branch depends on a loop with
-    which the access does not vary.
+    runs: each access with the number of iterations in which it happens. depth: how many loops and branches around the
+    accesses are the same for all. Accesses are assumed to coincide as far as possible, so the largest number counts.
+    The two sides of a branch add up, unless the branch depends on a loop with which the access does not vary.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}

@@ -131,7 +131,7 @@ class Polynomial:
         return -1 if all(value <= 0 for _, value in self.terms) else None
 
     def show(self, name_of: Callable[[str], str] = str) -> str:
-        """Write the polynomial as source text."""
+        """Write the polynomial as source text; `name_of` returns the name of a symbol."""
         shown = ""
         for monomial, value in sorted(self.terms, key=lambda term: (-len(term[0]), term)):
             factors = [name_of(symbol).removeprefix(SIGNED) for symbol in monomial]

@@ -184,7 +184,7 @@ def reduction(statement: Assignment, target: str) -> tuple[str, ast.expr] | None
 
 
 def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[str, str]:
-    """Return the scalars with a value before the distributed loop that the loop reduces, each with its operator.
+    """Return the scalars in `assigned`, which have a value before the loop, that the loop reduces, by operator.
 
     Raises SourceRefused for a scalar whose value passes from one iteration to another in any other way.
     """

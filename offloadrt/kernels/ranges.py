@@ -322,7 +322,7 @@ def union(several: list[Runs]) -> int:
 
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
-    """Return the first element of each run, and the element behind the last one of each run."""
+    """Return the first element of each run in all the sets, and the element behind the last one of each run."""
     starts = np.concatenate([run.starts for run in several])
     return starts, np.concatenate([run.starts + run.length for run in several])
 
@@ -388,7 +388,7 @@ def range_around(
 
 
 def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
-    """Return how many different elements the launch of `counting` touches, and whether that number is exact."""
+    """Return how many different elements of an array these accesses touch, and whether the number is exact."""
     surely: list[Runs] = []
     perhaps: list[Runs | None] = []
     at_most = 0.0

@@ -168,7 +168,7 @@ def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
 
 
 def whole_names(nest: LoopNest) -> set[str]:
-    """Return the names of scalars and arrays that must hold whole numbers, as an index or a loop bound uses them.
+    """Return the names of a nest's scalars and arrays that must hold whole numbers, for an index or a loop bound.
 
     All others count as floating point. An array's annotation, such as ``NDArray[np.int32]``, takes precedence.
     """
@@ -227,7 +227,7 @@ def _scalar_of(alias: Any) -> str | None:
 
 
 def element_size(argument: ast.arg, names: Mapping[str, Any]) -> int | None:
-    """Return the element size in bytes by the parameter's annotation; None without an annotation."""
+    """Return the element size in bytes that a parameter's annotation names; None without such an annotation."""
     name = annotated_type(argument, names)
     return None if name is None else _SIZES[name]
 

@@ -204,7 +204,7 @@ class Device(ABC):
 
     @abstractmethod
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream; called by a running actor."""
+        """Make a stream; a lower number is a greater priority. Called by a running actor."""
 
     @abstractmethod
     def _movers(self) -> Sequence[CopyEngines | DmaRing]:
@@ -293,7 +293,7 @@ class DiscreteGpu(Device):
         self.queues = self.queues.of_process(number)
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream on the next hardware queue in turn; called by a running actor."""
+        """Make a stream on the next hardware queue of this priority in turn (a lower number is a greater priority)."""
         self.start()
         return self.queues.open_stream(priority)
 

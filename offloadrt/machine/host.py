@@ -419,7 +419,7 @@ class HostMemory:
         return memory
 
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
-        """Return an address for ``nbytes`` bytes.
+        """Return an address for ``nbytes`` bytes in a region: heap, stack, global or managed.
 
         As in malloc, a block of the same size that was released last is reused. Blocks are neither split nor merged, so
         a program with blocks of many sizes touches more new pages than with glibc. Raises ValueError for a negative
@@ -473,7 +473,7 @@ class HostMemory:
             self._host_time.seconds[category] += self._sim.now - arrival
 
     async def copy_on_core(self, nbytes: int, over: Shared | None = None, rate: float | None = None) -> None:
-        """Copy ``nbytes`` bytes on a core that the caller holds, without accounting for host time."""
+        """Copy ``nbytes`` bytes as `copy` does, on a core that the caller holds, without accounting for host time."""
         begin, alone = self._sim.now, rate or self._bandwidth_1t
         self._copying.rise()
         try:

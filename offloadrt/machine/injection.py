@@ -154,7 +154,7 @@ class Injector:
         return struck
 
     def fail(self, device: int, failure: DeviceFailure) -> None:
-        """Mark a device as broken, unless it is broken already."""
+        """Mark a device as broken by ``failure``, unless it is broken already."""
         self.failures.setdefault(device, failure)
 
     def kernel_ends(self, device: int, kernel: str) -> bool:
@@ -170,7 +170,7 @@ class Injector:
             self.fail(device, DeviceFailure("page_fault", why))
 
     async def transfer(self, direction: str, engine: str) -> float:
-        """Return how many times longer a transfer takes; never return for a transfer that gets stuck."""
+        """Return how many times longer a transfer by an engine takes; never return for a transfer that gets stuck."""
         if self.strike("stuck", direction, f"{engine} is stuck"):
             await Signal(self._sim, f"{engine}, which is stuck").wait()
         fault = self.strike("slow", direction, f"{engine} is slow")

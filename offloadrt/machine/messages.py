@@ -106,7 +106,7 @@ class Stream:
         self.queue.submit(packet)
 
     def note(self, done: Signal) -> None:
-        """Record the completion of a command that was submitted elsewhere, for instance to a DMA ring."""
+        """Record ``done``, the completion of a command that was submitted elsewhere, for instance to a DMA ring."""
         self.last = done
         self.recent.append(done)
         if len(self.recent) > _KEPT and self.recent[0].is_set:

@@ -457,7 +457,7 @@ class Waiting:
         )
 
     async def until(self, done: Signal, *, blocking_sync: bool = False) -> float:
-        """Wait for a completion; return the seconds of work that remain until the call can return."""
+        """Wait until ``done`` is set, asleep with ``blocking_sync``; return the seconds of work left in the call."""
         if self.schedule in ("auto", "spin") and not blocking_sync and not self.is_plain:
             await self._spin(done)
             return 0.0

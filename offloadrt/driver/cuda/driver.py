@@ -125,7 +125,7 @@ class CudaDriver:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
-        """Open the driver on the first ``devices`` devices for each process; return it by process and device."""
+        """Open the driver on the first ``devices`` devices for each process in ``views``, by process and device."""
         processes: list[DriverProcess] = []
         for view in views:
             same = (process for process in processes if process.instance == view.devices[0].index)

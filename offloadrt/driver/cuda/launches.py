@@ -78,9 +78,9 @@ class Kernels:
         """Launch a kernel (cuLaunchKernel) in a stream; ``touching`` has the kernel's accesses to managed memory.
 
         The kernel's Python body runs when the kernel ends in virtual time, unless it has no body or an argument is a
-        phantom (without data). ``by_value``: bytes of arguments larger than words, which the calling thread writes into
-        the command. A graph's nodes have their arguments from the beginning. Raises DriverError when no team (thread
-        block) of the launch fits on an SM, and for too many argument bytes.
+        phantom (without data). ``cause``: the directive's number. ``by_value``: bytes of arguments larger than words,
+        which the calling thread writes into the command. A graph's nodes have their arguments from the beginning.
+        Raises DriverError when no team (thread block) of the launch fits on an SM, and for too many argument bytes.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
@@ -125,7 +125,7 @@ class Kernels:
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return the packet of a kernel that fills memory, unsubmitted. DriverError for a range in no block."""
+        """Return, unsubmitted, the packet of a kernel that writes ``value``. DriverError for a range in no block."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -215,7 +215,7 @@ class Graphs:
         return self._context.machine.spec.read(GraphCosts)
 
     async def begin_capture(self, stream: Stream, mode: CaptureMode) -> None:
-        """Begin to capture a stream (cuStreamBeginCapture).
+        """Begin to capture a stream (cuStreamBeginCapture); ``mode`` says which other calls it forbids meanwhile.
 
         Raises DriverError for the legacy default stream, and for a stream that captures already.
         """
@@ -292,7 +292,7 @@ class Graphs:
         source: HostRange | int,
         nbytes: int,
     ) -> int:
-        """Add a copy (cuGraphAddMemcpyNode) between device addresses and pinned memory; return the node's index.
+        """Add a copy (cuGraphAddMemcpyNode) between device and pinned memory after nodes ``after``; return its index.
 
         Raises DriverError for pageable memory, and when a range of the device lies in no block.
         """

@@ -172,7 +172,7 @@ class ManagedMemory:
     async def prefetch(
         self, address: int, nbytes: int, stream: Stream, to_host: bool = False, cause: int | None = None
     ) -> None:
-        """Migrate managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
+        """Migrate a range of managed memory to the device, or to the host, in stream order (cuMemPrefetchAsync).
 
         cause: the directive's number. Raises DriverError if the process does not use managed memory.
         """
@@ -184,7 +184,7 @@ class ManagedMemory:
             await self._context.submit(packet, uvm.blocks.costs.prefetch_call)
 
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:
-        """Give advice on the use of managed memory (cuMemAdvise).
+        """Give advice on the use of a range of managed memory (cuMemAdvise).
 
         Raises DriverError without managed memory, and ValueError for an unknown advice.
         """

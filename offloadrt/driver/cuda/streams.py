@@ -255,7 +255,7 @@ class TimedEvents:
         return self._context.machine.spec.value("stream.event_create")
 
     async def create(self, *, timing: bool = True, blocking_sync: bool = False) -> TimedEvent:
-        """Create an event (cuEventCreate)."""
+        """Create an event (cuEventCreate). timing: whether it notes times; blocking_sync: whether waiters sleep."""
         with self._context.call("cuEventCreate"):
             await self._context.work(self._create)
             self._made += 1

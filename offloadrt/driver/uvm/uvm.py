@@ -247,7 +247,7 @@ class Uvm:
         space.join(blocks)
 
     def host_access(self, begin: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
-        """Let the calling thread touch managed memory; return the number of its faults.  Await the result at once."""
+        """Let the calling thread read or write managed memory; return its number of faults. Await it at once."""
         return self._host_faults.access(begin, nbytes, writes)
 
     def populates(self, address: int) -> bool:

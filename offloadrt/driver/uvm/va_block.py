@@ -511,9 +511,9 @@ class VaBlocks:
     ) -> FetchResult:  # fmt: skip
         """Migrate the pages ``brought`` (a bit set) of a block to the device (``uvm_va_block_make_resident``).
 
-        ``cost``: seconds of the driver's work. ``evicts``: whether other blocks may be evicted to free memory.
-        ``stored``: the pages that stores accessed; other read-mostly pages are copied, not moved. ``phase``: the traced
-        phase, if any.
+        ``cost``: seconds of the driver's work. ``cause``: the directive's number. ``evicts``: whether other blocks may
+        be evicted to free memory. ``stored``: the pages that stores accessed; other read-mostly pages are copied, not
+        moved. ``phase``: the traced phase, if any.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -706,8 +706,9 @@ class VaBlocks:
         """Evict the block that the eviction policy chooses (``pick_and_evict_root_chunk`` of ``uvm_pmm_gpu.c``).
 
         Blocks whose lock is taken are passed over; if all are locked, this waits for the first and evicts nothing.
-        ``held`` is the block that needs the memory; if several devices share the memory, its lock is released during
-        that wait. Raises RuntimeError when the policy returns no order, or an index of another block.
+        ``cause``: the directive's number. ``held``: the block that needs the memory; if several devices share the
+        memory, its lock is released during that wait. Raises RuntimeError when the policy returns no order, or an index
+        of another block.
         """
         locks = self.locks
         first: ManagedBlock | None = None

@@ -56,7 +56,7 @@ from offloadrt.trace import Event, Trace, events
 # greater priority that wait get their slots, and its own next teams what these leave (the rules for prioritized streams
 # of Amert et al., RTSS 2017). All teams of a wave end together here. Kernels that may wait for pages keep their slots.
 def put_by_priority(waiting: deque[KernelPacket], packet: KernelPacket) -> None:
-    """Queue a kernel behind those of its priority and before those of lesser ones."""
+    """Put a kernel's packet behind the waiting packets of the same priority and before those of lesser priority."""
     index = len(waiting)
     while index and goes_before(packet, waiting[index - 1]):
         index -= 1

@@ -170,8 +170,8 @@ class CopyEngines:
     ) -> Signal:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
-        ``done``: a signal to use, for which an actor may wait already. ``over``: the link to use instead of the
-        direction's. memory: the other end, such as ``pinned``.
+        number, cause: the copy's and its directive's. ``done``: a signal to use, for which an actor may wait already.
+        ``over``: the link to use instead of the direction's. memory: the other end, such as ``pinned``.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

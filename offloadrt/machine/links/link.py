@@ -102,7 +102,7 @@ class Way:
         self._first, *self._others = links
 
     async def serve(self, amount: float, cap: float = math.inf) -> None:
-        """Transfer `amount` bytes over all links at once; an extra actor waits at each link after the first."""
+        """Transfer `amount` bytes over all links at once, at most ``cap`` bytes/s; each further link has an actor."""
         passed = [Signal(self._sim, f"{self._name}: {amount:.0f} bytes") for _ in self._others]
         for link, signal in zip(self._others, passed, strict=True):
             self._sim.spawn(self._serve_one, link, amount, cap, signal, name=f"{self._name} transfer", daemon=True)

@@ -216,7 +216,7 @@ class ManagedUsage:
         return ManagedUsage(*(one + more for one, more in pairs))
 
     def moved(self, direction: str, nbytes: int) -> None:
-        """Count bytes that migrate, ``h2d``, ``d2h`` or ``p2p``."""
+        """Count the bytes of a migration in one direction: ``h2d``, ``d2h`` or ``p2p``."""
         if direction == "h2d":
             self.bytes_htod += nbytes
         elif direction == "d2h":
@@ -293,7 +293,7 @@ class ManagedBlock:
     # allocations
 
     def enter(self, address: int, pages: PageSet, usage: ManagedUsage) -> None:
-        """Record that these pages of the block belong to the allocation that begins at ``address``."""
+        """Record that these pages belong to the allocation at ``address``, whose migrations count in ``usage``."""
         self.users[address] = pages, usage
         self.sole = self.users[address] if len(self.users) == 1 else (0, None)
         self.valid |= pages

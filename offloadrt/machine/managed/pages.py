@@ -453,7 +453,7 @@ class ManagedPages:
     # questions
 
     def next_unmapped(self, low: int, high: int, among: Picks | None = None, stores: bool = False) -> int:
-        """Return the first page of [low, high), or of those in ``among``, without translation; -1 if there is none."""
+        """Return the first page of [low, high), or of ``among``, that loads (or ``stores``) miss; -1 without any."""
         if among is None:
             return self.table_for(stores).next_unmapped(low, high)
         for index, pages in self.unmapped(low, high, among, 1, stores):

@@ -257,7 +257,7 @@ class ProfileEntry:
         return attrs.evolve(self, value=float(round(between)) if whole else between)
 
     def scaled(self, times: tuple[float, float], origin: str, reason: str) -> ProfileEntry:
-        """Return this entry, taken from the machine ``origin``, with the ends of its range multiplied by ``times``."""
+        """Return this entry of the machine ``origin`` with its range's ends multiplied by ``times``, for a reason."""
         low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
         assert isinstance(low, float) and isinstance(high, float)
         low, high = low * times[0], high * times[1]
@@ -318,7 +318,7 @@ def in_words(error: msgspec.ValidationError) -> str:
 
 
 def parse(key: str, raw: object) -> ProfileEntry:
-    """Check one entry of a TOML file and return it. Raises EntryError with the reason."""
+    """Check one entry of a TOML file, named by its key, and return it. Raises EntryError with the reason."""
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:
