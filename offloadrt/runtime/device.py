@@ -269,7 +269,7 @@ class MemoryConfiguration(ABC):
         """Raise UnifiedMemoryUnavailable when a machine's devices lack what the configuration requires."""
 
     def unavailable(self, machine: Machine, why: str) -> UnifiedMemoryUnavailable:
-        """Make the error that `supports` raises."""
+        """Make the error that `supports` raises; `why`: the reason in its message."""
         return UnifiedMemoryUnavailable(f"memory configuration {self.name!r} on {machine.spec.name}: {why}")
 
     def for_program(self, host_program: object) -> MemoryConfiguration:

@@ -288,7 +288,7 @@ class Section:
 
 
 def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
-    """Make an array section; without a length it extends to the end of the array."""
+    """Make an array section ``[lower : length : stride]``; without a length it extends to the end of the array."""
     if length is None:
         length = max(0, -(-(array.shape[0] - lower) // stride))
     return Section(array, lower, length, stride)

@@ -209,7 +209,7 @@ class Nursery(AsyncOnly):
         return self
 
     def spawn(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> Actor:
-        """Start a child that runs ``await fn(*args)``."""
+        """Start a child that runs ``await fn(*args)``; `name` is the actor's name in reports."""
         assert self._trio is not None, "open the nursery with 'async with'"
         return life.start(self._sim, self._trio, fn, args, name, daemon=False)
 

@@ -342,7 +342,7 @@ class Trace:
             self.causal_log.finished(actor)
 
     def directive(self, device: int, number: int, name: str) -> None:
-        """Record that the running actor begins a directive."""
+        """Record that the running actor begins the directive with this number and name on a device."""
         self(DirectiveBegin, device, NONE, number, number, name)
         if self.causal_log is not None:
             self.causal_log.locate(number, self._sim.current)

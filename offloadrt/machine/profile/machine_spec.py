@@ -402,8 +402,9 @@ def load(
 ) -> MachineSpec:
     """Load a machine with a runtime, each by name or from a user's own TOML file.
 
-    ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``); ``runtime`` is the
-    machine's default unless it is given. Raises ProfileError.
+    ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``); ``range_end`` says
+    which value of its range an entry takes; ``runtime`` is the machine's default unless it is given. Raises
+    ProfileError.
     """
     files = files_of(str(name_or_path), MACHINE)
     named = str(runtime) if runtime is not None else default_runtime(files)
@@ -425,7 +426,7 @@ def default_runtime(files: _Files) -> str | None:
 
 
 def files_of(name: str, kind: _Kind) -> _Files:
-    """Return the file of that name and its bases. Raises ProfileError."""
+    """Return (path, text) of the file of a machine or runtime (`kind`) and of its bases, bases first. ProfileError."""
     files: list[tuple[str, str]] = []
     base: str | None = name
     while base is not None:

@@ -139,7 +139,7 @@ class ProgramArrays:
     ) -> HostArray:
         """Make an array at an emulated address. Its pages are populated if `fill` is given.
 
-        A heap array gets a pointer variable on the stack, too.
+        A heap array gets a pointer variable on the stack, too. heap, stack: the calling thread's memory.
         """
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")

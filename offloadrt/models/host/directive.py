@@ -83,10 +83,10 @@ def construct_launch(
 ) -> Launch:
     """Make the launch of a construct, or raise the error of a compiler that rejects the construct.
 
-    construct: its name in messages. clauses: the model's names of the clauses for teams and threads. logical: the
-    clauses that are true or false, by name. Raises ValueError for a number of teams or threads below 1 or of iterations
-    below 0, TypeError for an object that is no kernel, for an array of another program and for a clause that is neither
-    true nor false, KernelError for a wrong number of arguments.
+    construct: its name in messages. grid: the runtime's defaults for teams and threads. clauses: the model's names of
+    the clauses for teams and threads. logical: the clauses that are true or false, by name. Raises ValueError for a
+    number of teams or threads below 1 or of iterations below 0, TypeError for an object that is no kernel, for an array
+    of another program and for a clause that is neither true nor false, KernelError for a wrong number of arguments.
     """
     check_logical(construct, **logical)
     sizes = ((clauses[0], teams, 1), (clauses[1], threads, 1), ("iterations", iterations, 0))
@@ -269,12 +269,12 @@ def leave_region(program: OffloadProgram[Any], name: str, device: int, items: Se
 
 
 def beginning(items: Sequence[MapItem], call: str) -> Work:
-    """Return the function by which a directive begins to map these items."""
+    """Return the function by which a directive begins to map these items. call: the directive's name in errors."""
     return lambda where, queue: target_data_begin(where, items, queue, call)
 
 
 def ending(items: Sequence[MapItem], call: str) -> Work:
-    """Return the function by which a directive ends the mapping of these items."""
+    """Return the function by which a directive ends the mapping of these items. call: its name in errors."""
     return lambda where, queue: target_data_end(where, items, queue, call)
 
 

@@ -261,7 +261,7 @@ class OffloadProgram(ABC, Generic[T]):
 
     @abstractmethod
     def make_thread(self, place: ThreadPlace) -> T:
-        """Make a host thread of the model's class."""
+        """Make a host thread of the model's class from its number, team and memory (`place`)."""
 
     def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
         """Return the heap arena and the stack of the threads with this number; they outlive the thread's team."""

@@ -128,8 +128,9 @@ def map(
 ) -> Map | Maps:
     """Make a map clause: ``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``.
 
-    Each map type becomes a clause of its own, in the order to, from, tofrom, alloc, release, delete. Raises ValueError
-    without an item, TypeError for items without a map type and for an unknown type.
+    Each map type becomes a clause of its own, in the order to, from, tofrom, alloc, release, delete. mapper: the mapper
+    to use instead of that of the items' class. Raises ValueError without an item, TypeError for items without a map
+    type and for an unknown type.
     """
     if untyped or unknown:
         said = "items without a map type" if untyped else f"no map type or modifier is called {', '.join(unknown)}"

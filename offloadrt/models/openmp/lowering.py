@@ -218,7 +218,7 @@ def _variable_of(part: HostArray | Section | Member | StructPointee) -> HostArra
 def lower_data(clauses: Sequence[Clause], construct: ConstructName, mappers: dict[type, Mapper]) -> list[MapItem]:
     """Lower target data, target enter data, target exit data and target update to their map items.
 
-    Raises ValueError for a clause that the construct does not accept.
+    mappers: the declared mappers, by class. Raises ValueError for a clause that the construct does not accept.
     """
     flat = flatten(clauses)
     _check_clauses(flat, construct)
@@ -254,8 +254,8 @@ def lower_target(
 ) -> list[MapItem]:
     """Lower a target region with these kernel arguments to map items; `clauses` has no nested lists.
 
-    on_device: arrays whose device address is passed unchanged (has_device_addr). implicit: makes the item of an array
-    that no clause names.
+    mappers: the declared mappers, by class. on_device: arrays whose device address is passed unchanged
+    (has_device_addr). implicit: makes the item of an array that no clause names.
     """
     _check_clauses(clauses, "target")
     variables = _variables([clause for clause in clauses if isinstance(clause, Map)], mappers)

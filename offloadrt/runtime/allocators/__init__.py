@@ -35,7 +35,7 @@ ALLOCATORS: Final = Registry[MakeAllocator]("allocator", "offloadrt.allocators")
 
 
 def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
-    """Make the allocator of that name for one device. Raises ValueError for an unknown or unfit allocator."""
+    """Make the allocator of that name for the device that `site` describes. Raises ValueError for an unfit one."""
     return allocator(name)(site)
 
 

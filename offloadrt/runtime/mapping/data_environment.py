@@ -134,7 +134,7 @@ async def get_present_pointer(
 
 
 def count_down(entry: Entry, flags: MapFlags) -> None:
-    """Decrement a table entry's reference count at the end of a map; the caller holds the table's lock."""
+    """Decrement an entry's reference count at a map's end, as `flags` say; the caller holds the table's lock."""
     hold = flags.hold
     if flags.delete:
         entry.reset(hold)
@@ -226,9 +226,9 @@ async def get_target_pointer(
 ) -> TargetPointer:
     """Find or create the device counterpart of [begin, begin + size), and copy to it if need be (`getTargetPointer`).
 
-    The caller holds the table's lock and has charged the look-up. This function releases that lock, also when it
-    raises. With release_table False, it keeps the lock if it succeeds, and the result owns the lock of its entry.
-    owned: an entry whose lock the caller holds already.
+    base: host address of the item's base pointer. flags: the item's map type. The caller holds the table's lock and has
+    charged the look-up. This function releases that lock, also when it raises. With release_table False, it keeps the
+    lock if it succeeds, and the result owns the lock of its entry. owned: an entry whose lock the caller holds already.
     """
     table, pointer, keeps = device.table, ABSENT, False
     try:
@@ -387,7 +387,7 @@ def report_absent(device: OffloadDevice, item: MapItem, begin: int, size: int, k
 
 
 def null_pointer(device: OffloadDevice, item: MapItem, call: str) -> MappingError:
-    """Report LLVM's line about an item for which `get_target_pointer` gave no address, and return the error."""
+    """Report LLVM's line about an item for which `get_target_pointer` gave no address; return the error of `call`."""
     why = "'present' map type modifier" if item.flags.present else "device failure or illegal mapping"
     device.report(_NULL.format(why))
     kind = NotPresent if item.flags.present else MappingError
@@ -433,7 +433,7 @@ async def _transfer_to(
 async def target_data_begin(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str
 ) -> dict[int, int | None]:
-    """Map the items in order, then attach pointers (`targetDataBegin`).
+    """Map the items in order, then attach pointers (`targetDataBegin`); errors name `call`.
 
     Returns the device addresses of the bases of RETURN_PARAM items, by position; None where nothing is mapped.
     """

@@ -143,7 +143,7 @@ class CudaPlugin(DevicePlugin):
     async def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:
-        """Copy within the device, or from it to another.
+        """Copy within the device, or from it to `device` (another device's number).
 
         As LLVM does, the first copy to another device enables access to its memory, if there is a link. Without one
         LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.
@@ -221,7 +221,7 @@ class CudaPlugin(DevicePlugin):
             raise
 
     async def host_touch(self, address: int, nbytes: int, writes: bool = True) -> None:
-        """Access host memory in the calling thread.
+        """Read or write host memory in the calling thread.
 
         Pages without memory are populated, by the operating system or, for managed memory, by the unified-memory
         driver; pages of managed memory that a device owns migrate back by faults.
@@ -233,6 +233,6 @@ class CudaPlugin(DevicePlugin):
             await uvm.host_access(address, nbytes, writes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:
-        """Call cuMemPrefetchAsync in the queue's stream."""
+        """Migrate managed memory to the device, or to the host, in the queue's stream (cuMemPrefetchAsync)."""
         stream = queue.stream or await self.open(queue)
         await self.driver.managed.prefetch(address, nbytes, stream, to_host, queue.cause)

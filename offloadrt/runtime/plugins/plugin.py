@@ -119,7 +119,7 @@ class DevicePlugin(Protocol):
         return
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
-        """Copy to the device; return when the host may go on."""
+        """Copy host memory to the device; return when the host may go on."""
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
     def exchanges_with(self, device: int, /) -> bool:
@@ -131,7 +131,7 @@ class DevicePlugin(Protocol):
     def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None
     ) -> Awaitable[None]:
-        """Copy within the device, or from it to the memory of `device`."""
+        """Copy within the device, or from it to the memory of another one, `device`."""
 
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
@@ -163,10 +163,10 @@ class DevicePlugin(Protocol):
         """Fill the device's page table for a range of host memory, so that kernels do not fault there."""
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
-        """Access host memory in the calling thread.
+        """Read or write host memory in the calling thread.
 
         Pages without memory are populated, and managed pages that a device owns migrate back.
         """
 
     def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool, /) -> Awaitable[None]:
-        """Migrate managed memory, in the order of the queue."""
+        """Migrate managed memory to the device, or to the host, in the order of the queue."""

@@ -80,7 +80,8 @@ def build(
 ) -> Built:  # fmt: skip
     """Build machine, drivers and program; `calls` counts API calls, `injector` injects faults.
 
-    Raises UserError for options that contradict one another, or for which the machine lacks hardware.
+    environment: the program's environment variables. Raises UserError for options that contradict one another, or for
+    which the machine lacks hardware.
     """
     spec = _with_environment(spec, environment)
     try:

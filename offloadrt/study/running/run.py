@@ -172,7 +172,7 @@ class Run:
         return self._parts.machine
 
     def device(self, number: int = 0) -> Device:
-        """Return one of the machine's devices."""
+        """Return the machine's device with this number."""
         return self.machine.devices[number]
 
     @property

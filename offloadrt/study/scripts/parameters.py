@@ -354,7 +354,7 @@ def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
 
 
 def split_assignment(text: str, *, what: str = "a parameter is written name=value") -> tuple[str, str]:
-    """Split `name=value` at the equals sign. Raises UserError."""
+    """Split `name=value` at the equals sign. Raises UserError, whose message says `what` is expected."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise UserError(f"{text!r}: {what}")
@@ -377,7 +377,8 @@ def split_assignments(
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """Read axes written as `name=v1,v2,...`; values stay texts. Without any text, return `default`.
 
-    A given axis replaces the axis of `default` with the same name. Raises UserError when nothing is swept.
+    A given axis replaces the axis of `default` with the same name. Raises UserError, which names the scenario `owner`,
+    when nothing is swept.
     """
     given = split_assignments(texts, what="an axis is written name=v1,v2,...")
     axes = dict(default) | {name: tuple(value.strip() for value in text.split(",")) for name, text in given.items()}
@@ -389,8 +390,8 @@ def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any
 def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner: str) -> dict[str, Value]:
     """Give every parameter a value: a text is read as on the command line, another value is checked.
 
-    The other parameters take their defaults. Raises ParameterError for an unknown name, a bad value, and a required
-    parameter that is missing.
+    The other parameters take their defaults. Raises ParameterError, which names `owner`, for an unknown name, a bad
+    value, and a required parameter that is missing.
     """
     read = {name: bind_one(parameters, name, value, owner=owner) for name, value in given.items()}
     bound = {}
@@ -407,7 +408,7 @@ def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner
 def bind_one(parameters: Mapping[str, Parameter], name: str, value: Any, *, owner: str) -> Value:
     """Return one parameter's value: a text is read as on the command line, another value is checked.
 
-    Raises ParameterError for an unknown name and for a bad value.
+    Raises ParameterError, which names `owner`, for an unknown name and for a bad value.
     """
     if name not in parameters:
         known = ", ".join(parameters) or "none"
