@@ -73,7 +73,7 @@ def model(name: str) -> ModuleType | None:
 
 
 class ModelFinder:
-    """Makes `import offloadrt.NAME` work for each programming model, as `from offloadrt import NAME` does."""
+    """An import finder that makes `import offloadrt.NAME` work for the NAME of each programming model."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         home, _, asked = name.partition(".")

@@ -29,7 +29,7 @@ from offloadrt.trace import events, fault_phases
 
 @attrs.frozen
 class KfdCosts:
-    """Costs of the kernel driver in seconds; page costs are those of the page size in use."""
+    """Costs of AMD's kernel driver (KFD) in seconds; page costs are those of the page size in use."""
 
     allocate: Annotated[float, "alloc.pool_base"]
     """Time of a kernel call that allocates memory of the pool."""

@@ -148,7 +148,7 @@ def blit(nbytes: int) -> Launch:
 
 
 class RocrCopies:
-    """Copies by one device's library (ROCr).  Threads that submit to one DMA ring take turns by the ring's lock."""
+    """The calls by which one device's library (ROCr) copies. Threads that submit to one DMA ring take turns."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -409,7 +409,7 @@ class RocrSignals:
 
 
 class RocrQueues:
-    """The HSA queues of one device, as host threads use them."""
+    """The calls by which host threads submit kernels and barriers to the HSA queues of one device."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -511,7 +511,7 @@ class RocrQueues:
 
 
 class RocrMemory:
-    """The calls of one device's library that allocate, free and lock memory."""
+    """The calls by which one device's library (ROCr) allocates, frees and locks memory."""
 
     def __init__(self, context: RocrContext, kfd: Kfd) -> None:
         self._sim = context.machine.sim

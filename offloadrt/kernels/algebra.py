@@ -301,7 +301,7 @@ class SymbolicOperation:
 
     @property
     def symbol(self) -> Polynomial:
-        """Return the symbol that stands for this operation in polynomials."""
+        """Return a polynomial of one symbol, which stands for this operation in other polynomials."""
         return Polynomial.symbol(self.show() if self.sign == 1 else SIGNED + self.show())
 
     def show(self) -> str:

@@ -36,7 +36,7 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised for an access outside the mapped part of an array; `args`: the array's argument position, the index."""
+    """Raised for an access outside the mapped part of an array; `args` has the array's position and the index."""
 
 
 @attrs.frozen(eq=False)

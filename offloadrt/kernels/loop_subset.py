@@ -265,7 +265,7 @@ _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 @attrs.frozen(eq=False)
 class LoopNest:
-    """The source of a function whose Python offloadrt can analyse: loops, assignments and branches, checked."""
+    """The checked source of a kernel function, in the part of Python that offloadrt can analyse."""
 
     source: Source
     arrays: tuple[str, ...]

@@ -102,7 +102,7 @@ def _fit(profiles: list[InstanceProfile], taken: frozenset[int]) -> bool:
 
 
 def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
-    """Return the spec of the machine as a process in this instance sees it.
+    """Return the profile of the machine as a process in a MIG instance of this kind sees it.
 
     Raises ProfileError when the profile lacks an entry.
     """

@@ -99,11 +99,11 @@ class FairShare:
         return self._used > 0.0
 
     def rate(self, ticket: Ticket) -> float:
-        """Return the units per second that a user gets now."""
+        """Return the units per second that a user, identified by its ticket, gets now."""
         return ticket.group.rate
 
     def left(self, ticket: Ticket) -> float:
-        """Return the units that a user has not got yet."""
+        """Return the units that a user, identified by its ticket, has not got yet."""
         return ticket.mark - ticket.group.clock
 
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:

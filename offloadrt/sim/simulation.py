@@ -64,7 +64,7 @@ _OUR_STEPS = (types.MethodType, types.FunctionType, partial, LateCancel)
 
 
 class Fence:
-    """A timer that stands for Trio's own next deadline: when it is due, the scheduler's loop returns to Trio.
+    """A timer at Trio's own next deadline: when it is due, the scheduler's loop returns to Trio.
 
     So the loop need not compare every step with that deadline.
     """

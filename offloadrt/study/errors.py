@@ -85,7 +85,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def installed(parts: Registry[Any], name: str, option: str = "") -> Any:
-    """Load the object `name` from a registry. UserError, which begins with `option` (on a command line), without it."""
+    """Load the object `name` from a registry. Raises UserError, which begins with `option`, if it is not installed."""
     try:
         return parts.load(name)
     except NotInstalled as error:

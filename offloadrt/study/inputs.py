@@ -61,7 +61,7 @@ class InputRange:
 
     @property
     def highest(self) -> float:
-        """Return the highest quantile that validation tries: 1, or the one of the largest affordable value."""
+        """Return the highest quantile that validation tries: 1, or that of the largest value that can be run."""
         if self.affordable is None:
             return 1.0
         return math.log(self.affordable / self.low) / math.log(self.high / self.low)

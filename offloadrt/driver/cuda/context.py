@@ -412,7 +412,7 @@ class DriverCosts:
     enable_peer_access: Annotated[float, "p2p.enable_access"]
 
     def give_back_s(self, segments: int) -> float:
-        """Return the extra seconds of a call that returns this number of memory segments to the kernel driver."""
+        """Return the extra seconds of a call that gives this number of memory segments back to the kernel driver."""
         if segments > 1 and self.free_further:
             return self.free_segment + (segments - 1) * self.free_further
         return segments * self.free_segment
@@ -451,7 +451,7 @@ class Waiting:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the thread waits without spinning and without a slow wake-up, so that it needs no ``until``."""
+        """Tell whether a waiting thread neither spins nor wakes up slowly, so that a call need not await ``until``."""
         return self.schedule == "yield" or (
             self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
         )

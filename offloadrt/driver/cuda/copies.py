@@ -218,7 +218,7 @@ _PAGEABLE = "its host memory is pageable, whose staging is not emulated in graph
 
 
 class HostRange(Protocol):
-    """The host's end of a copy: ``bytes`` is None for a phantom, which has no data."""
+    """The host's end of a copy: an address range and its ``bytes``, which are None for a phantom (without data)."""
 
     @property
     def address(self) -> int: ...

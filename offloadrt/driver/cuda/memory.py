@@ -19,7 +19,7 @@ from offloadrt.trace import events
 
 
 class BlockMemory:
-    """The device memory blocks of one context.
+    """The calls that allocate and free blocks of device memory in one context.
 
     An allocation may evict managed memory, and a free makes room for it. A free visits all streams of the context if
     the profile says so (``driver.free_visits_streams``).

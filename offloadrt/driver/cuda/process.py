@@ -39,7 +39,7 @@ class ReusePolicies:
 
 @attrs.define
 class FreeRange:
-    """A free range of a memory pool: where it lies, and which stream freed it."""
+    """A free range of a memory pool: its address and size, the stream that freed it, and when it is free."""
 
     address: int
     size: int

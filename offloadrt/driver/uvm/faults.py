@@ -605,9 +605,10 @@ def coalesced(fault: ManagedFault, reports_a_page: int) -> int:
 
 
 def merge(faults: list[ManagedFault], reports_a_page: int = 1) -> MergedFaults:
-    """Merge the duplicates in a batch (``preprocess_fault_batch``); the GPU reports a page in ``reports_a_page`` parts.
+    """Merge the faults of a batch that concern the same page (``preprocess_fault_batch`` of nvidia-uvm).
 
-    A message does not say which entry reports which page, so its entries are divided evenly among its pages.
+    reports_a_page: how many entries the GPU writes for one page. A message does not say which entry reports which page,
+    so its entries are divided evenly among its pages.
     """
     all_pages: dict[int, int] = {}
     entries: dict[int, int] = {}

@@ -191,7 +191,7 @@ class LaunchOutOfResources(Exception):
 
 @attrs.frozen
 class SMLimits:
-    """The limits of one SM: threads, teams, warps, registers and loads in flight."""
+    """The limits and allocation units of one SM: threads, teams, warps, registers and loads in flight."""
 
     threads: Annotated[int, "sm.max_threads"]
     teams: Annotated[int, "sm.max_teams"]

@@ -60,7 +60,8 @@ class GpuContext:
     def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
         """Return the time and the rates of a launch on a device that does nothing else.
 
-        `small_pages`: the fraction of its bandwidth that the launch gets on small pages; None if it touches none.
+        `small_pages`: the fraction of the memory bandwidth that the launch gets on small pages; None if it touches
+        none.
         """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.

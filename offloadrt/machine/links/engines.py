@@ -58,7 +58,7 @@ class EngineStatistics:
 
 @attrs.frozen
 class EngineSpec:
-    """Parameters of the engines of one direction."""
+    """Parameters of a device's copy engines of one direction (h2d, d2h, …), and of the link that they use."""
 
     direction: str
     engines: int

@@ -166,7 +166,7 @@ class Peers:
 # to memory of another socket passes the link between the two as well, and so does what a thread stages for it:
 # staging memory is at the device's socket. All who use a direction of that link share its bandwidth.
 class SocketMemory:
-    """Says at which of the host's sockets memory lies, for all processes, and which links between sockets it needs."""
+    """Says at which of the host's sockets memory lies, and which link between sockets a transfer needs."""
 
     def __init__(self, sim: Simulation, spec: MachineSpec) -> None:
         self._sim = sim

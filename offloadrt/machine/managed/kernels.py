@@ -129,7 +129,10 @@ class _Region:
 
 
 class AccessCounters:
-    """The access counters of one device: the actor of its compute units counts; the driver's worker resets them."""
+    """The access counters of one device, which count kernels' accesses to host memory by region.
+
+    The actor of the compute units counts; the driver's worker resets the counters.
+    """
 
     def __init__(self, sim: Simulation, name: str, spec: CounterSpec, pages: ManagedPages) -> None:
         self.mailbox = Mailbox(sim, name)
@@ -214,9 +217,9 @@ class ManagedSpec:
 
 
 class ManagedKernels:
-    """Runs a device's kernels over managed memory, in the actor of the compute units.
+    """Runs a device's kernels over managed memory, as a part of the compute units' actor.
 
-    It writes faults to ``buffer``, which the driver empties.
+    Kernels that miss pages write faults to ``buffer``, which the unified-memory driver empties.
     """
 
     def __init__(

@@ -360,7 +360,7 @@ class ManagedPages:
         return shares
 
     def usage_at(self, address: int) -> ManagedUsage:
-        """Return the usage counts of the allocation that contains an address."""
+        """Return the counts of migrations and faults of the allocation that contains an address."""
         users = self.block(address // self.block_size).users
         begin = max((begin for begin in users if begin <= address), default=None)
         return self._usage("") if begin is None else users[begin][1]

@@ -277,8 +277,8 @@ class Warps:
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
         """Return (missing pages in report order, number of fault entries, those of the pages that stores access).
 
-        These are the pages for which requests are held back. reports: largest number of entries of a page for which
-        several uTLBs wait
+        The missing pages are those for which requests of warps are held back now. reports: the largest number of fault
+        entries for one page for which several uTLBs wait.
         """
         tlb = self._tlb[self._holders]
         order = np.argsort(tlb, kind="stable")

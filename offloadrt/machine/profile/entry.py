@@ -79,7 +79,7 @@ class Topology:
 
 
 def parse_topology(text: str) -> Topology:
-    """Read the links that a profile's text describes. Raises TopologyError."""
+    """Read the links between devices from a profile's text. Raises TopologyError."""
     if (switch := _SWITCH.fullmatch(text.strip())) is not None:
         if not (links := int(switch[1])):
             raise TopologyError(f'{text!r} has no link; write "{NO_LINKS}" for devices without links')

@@ -300,8 +300,8 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
     def made(self) -> None:
         """Remember the line of the program that makes the region, once the clauses of the region have been checked.
 
-        A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: it looks at frame 3,
-        behind that of a check of arguments.
+        A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: the program's line is
+        in frame 3, or in frame 4 behind a check of arguments.
         """
         program = next(each for each in (sys._getframe(3), sys._getframe(4)) if each.f_code is not CHECKED)
         self._made_at = program.f_code, program.f_lineno

@@ -36,7 +36,7 @@ class Process:
 
     @property
     def size(self) -> int:
-        """Return how many processes run the program."""
+        """Return how many processes run the program (the size of MPI_COMM_WORLD)."""
         return len(self._everybody)
 
     @property

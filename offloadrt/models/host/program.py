@@ -374,7 +374,7 @@ class OffloadProgram(ABC, Generic[T]):
 
     @abstractmethod
     async def complete_tasks(self) -> None:
-        """Wait for everything that threads left running, including work that no thread has waited for."""
+        """Wait for everything that threads left running, also work that no thread waits for; `end_tasks` calls this."""
 
     async def shutdown(self) -> None:
         """Return pooled device memory and the plugin's own memory to the driver, as the runtime does at exit.

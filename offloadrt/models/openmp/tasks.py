@@ -109,7 +109,7 @@ class TaskRegion:
         return sorted(unfinished, key=lambda task: task.number)
 
     def ordered_before(self, depends: tuple[Depend, ...]) -> dict[Task, None]:
-        """Return the tasks that a task with these dependences would follow, including tasks that have ended."""
+        """Return the tasks, ended ones included, that must come before a task with these dependences."""
         before: dict[Task, None] = {}
         for item, way in _ways(depends):
             if (users := self._users.get(item)) is not None:

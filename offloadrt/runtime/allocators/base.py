@@ -35,7 +35,7 @@ class AllocatorSite:
 
 
 class DeviceAllocator(Protocol):
-    """Obtains and frees device blocks. Its methods run in all host threads that map, so it has to lock its data."""
+    """Obtains and frees device blocks. Several host threads call its methods, so it has to lock its data."""
 
     def __init__(self, site: AllocatorSite) -> None: ...
 

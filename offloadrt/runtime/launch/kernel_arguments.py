@@ -228,7 +228,7 @@ def resolver_of(device: OffloadDevice, argument: Any, bindings: dict[HostArray, 
 
 
 def array_view(device: OffloadDevice, array: HostArray, binding: Binding) -> Any:
-    """Return the array that a kernel sees, in the memory that the binding names at the time of the call."""
+    """Return the array that a kernel sees, as a view of the memory in which `binding` says that the array lies."""
     if binding.is_host:
         return array.values
     if binding.address is None:
@@ -310,7 +310,7 @@ class PrivateArguments:
     blocks: list[int] = attrs.field(factory=list)
 
     async def add(self, item: MapItem, at_once: bool = False) -> None:
-        """Add an item. at_once: allocate a separate block for it now, because the next item is a member of it."""
+        """Add a private argument. at_once: allocate a separate block for it now, because the next item lies in it."""
         array = item.array
         if array is None:
             return

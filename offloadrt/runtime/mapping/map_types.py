@@ -65,7 +65,7 @@ class MapFlags:
 
 @functools.lru_cache(4096)
 def flags_of(bits: int) -> MapFlags:
-    """Decode the bits of a map type."""
+    """Convert the bits of a map type to named flags."""
     counted = bits < FROM_MAPPER
     return MapFlags(
         to=bits & TO != 0,

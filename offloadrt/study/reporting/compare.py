@@ -149,7 +149,7 @@ class Comparison:
 
     @property
     def order(self) -> Ranking | None:
-        """Return the ranking of the variants if there is exactly one case (one baseline), else None."""
+        """Return the ranking of the variants if all are compared with one baseline (a single case), else None."""
         return self.cases[0].order if len(self.cases) == 1 else None
 
     def rows(self) -> list[dict[str, Cell]]:

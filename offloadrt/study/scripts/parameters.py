@@ -144,7 +144,7 @@ class Range:
 
 @attrs.frozen
 class Parameter:
-    """One parameter of a scenario; it reads, checks and shows its values."""
+    """One parameter of a scenario: name, type, default and allowed values; it reads, checks and shows values."""
 
     name: str
     type: type[int] | type[float] | type[bool] | type[str]
