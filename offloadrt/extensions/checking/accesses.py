@@ -25,11 +25,12 @@ the device; the runtime orders the allocation and this copy. "uses": a kernel of
 
 @attrs.define(eq=False)
 class WatchedBlock:
-    """A block of device memory that the checker follows.
+    """A block of device memory, from its allocation to its free, as the checker follows it.
 
     entry: the mapping that it was allocated for; None for a block of no mapping. cause: the number of the directive
-    that allocated it. end_unseen: the host's array may have ended unnoticed, so another one may lie at its address
-    (`EndUnseen`). was_used: kernels have used the same host bytes in an earlier mapping.
+    that allocated it. by_routine: whether the program itself allocated it (`omp_target_alloc`). end_unseen: the host's
+    array may have ended unnoticed, so another one may lie at its address (`EndUnseen`). was_used: kernels have used the
+    same host bytes in an earlier mapping.
     """
 
     device: int
@@ -49,8 +50,8 @@ class WatchedBlock:
 class Directive:
     """What the checker knows of a directive while the directive runs.
 
-    waiting: its copies that are judged after its kernel has run, because only the run shows which bytes the kernel
-    uses; None if there is no such kernel.
+    strand: the host thread, task or queue that runs it. waiting: its copies that are judged after its kernel has run,
+    because only the run shows which bytes the kernel uses; None if there is no such kernel.
     """
 
     number: int
@@ -112,7 +113,7 @@ Action = Callable[[], None]
 
 @attrs.define(eq=False)
 class Queued:
-    """Delays the judgement of queued work if it comes after a kernel whose memory accesses only its run will show.
+    """Delays the judgement of work in queues that comes after a kernel whose accesses only its run will show.
 
     Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the parts
     of the checker that look for races or stale data get the events in an order that the program allows. When a thread
@@ -122,9 +123,10 @@ class Queued:
     _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)
 
     def hold(self, directive: Directive, action: Action) -> bool:
-        """Delay an action of a directive until the kernels before it have run; return False if there are none.
+        """Delay an action of a directive until the kernels before it have run; return whether it is delayed.
 
-        The action is a function that judges an event. If False is returned, nothing is delayed and the caller must act.
+        action: a function that judges an event. If False is returned, there are no such kernels, and the caller must
+        call it.
         """
         if not self._held or not (directive.strand.is_queue or directive.is_ordered):
             return False
@@ -156,7 +158,11 @@ class Queued:
 
 @attrs.frozen(eq=False)
 class Access:
-    """A read or a write of bytes [begin, end) of a memory: of every byte if `exact`, else of at least one of them."""
+    """A read or a write of bytes [begin, end) of a memory: of every byte if `exact`, else of at least one of them.
+
+    memory: the number of a device, or HOST. strand, epoch: the host thread, task or queue that makes the access, and
+    how far it had got. where: the line of the program. time_s: virtual seconds. name: the array.
+    """
 
     memory: int
     begin: int
@@ -185,14 +191,17 @@ class Access:
         return clock[earlier.strand.chain] >= earlier.epoch
 
     def stands_for(self, earlier: Access) -> bool:
-        """Tell whether any access that races with `earlier` also races with this one, so `earlier` can be dropped."""
+        """Tell whether all later accesses that race with `earlier` also race with this one, so `earlier` can go."""
         alike = self.site == earlier.site and self.role == earlier.role and self.block is earlier.block
         same_bytes = (self.exact and earlier.exact) or (self.begin, self.end) == (earlier.begin, earlier.end)
         return alike and same_bytes and self.maps == earlier.maps and self.follows(earlier)
 
     @property
     def site(self) -> tuple[str, str]:
-        """Return what the access does and the line of the program: accesses with equal sites are reported once."""
+        """Return what identifies the access in reports: what it does, and its line in the program.
+
+        Accesses with equal sites are reported once.
+        """
         return self.did, self.where
 
     @property
@@ -210,7 +219,10 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell(ABC):
-    """A range of addresses [begin, end) about which a part of the checker knows the same for each byte."""
+    """A range of addresses [begin, end) for each byte of which a part of the checker knows the same.
+
+    Subclasses add what they know, such as the last accesses.
+    """
 
     begin: int
     end: int
@@ -224,7 +236,7 @@ C = TypeVar("C", bound=Cell)
 
 
 class Intervals(Generic[C]):
-    """Cells (address ranges with what is known of them) that do not overlap, in order of their addresses.
+    """A memory as a list of cells that do not overlap: address ranges with what the checker knows of their bytes.
 
     `make(begin, end)` creates the cell for addresses that nobody has used yet. The addresses are one sorted list, as in
     `AddressMap`.
@@ -236,7 +248,10 @@ class Intervals(Generic[C]):
         self._cells: dict[int, C] = {}
 
     def cut(self, begin: int, end: int) -> list[C]:
-        """Return the cells of [begin, end) in order, splitting and making cells so that they cover just that range."""
+        """Return the cells that cover just the addresses [begin, end), in order.
+
+        Cells that reach beyond the range are split, and cells are made for addresses without one.
+        """
         if begin >= end:
             return []
         exact = self._cells.get(begin)
@@ -278,7 +293,10 @@ class Intervals(Generic[C]):
         return self._add(begin, end) if begin < end else self._make(begin, end)
 
     def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
-        """Merge neighbouring cells for which `alike` is true. `cells` is a list as `cut` returns it."""
+        """Merge neighbouring cells about which the same is known, as `alike` tells for each pair.
+
+        cells: a list that `cut` has returned.
+        """
         kept = cells[:1]
         for cell in cells[1:]:
             if alike(kept[-1], cell):
@@ -307,7 +325,7 @@ class Intervals(Generic[C]):
 
 @attrs.define(eq=False)
 class Memories:
-    """The device blocks and the mappings that exist on each device at the moment."""
+    """The blocks of device memory and the mappings that exist on each device at the moment, by address."""
 
     _blocks: dict[int, AddressMap[WatchedBlock]] = attrs.field(factory=dict)
     _entries: dict[int, AddressMap[Entry]] = attrs.field(factory=dict)

@@ -71,7 +71,10 @@ def program_line() -> str:
 
 
 class Checker:
-    """Observes one run: call `run.observe(checker)` before its machine is used, and `finish` after the run."""
+    """Checks one run for mistakes and waste.
+
+    Call `run.observe(checker)` before the run's machine is used, and `finish` after the run.
+    """
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -183,7 +186,7 @@ class Checker:
         return watched(values, note)
 
     def handle(self, event: object) -> None:
-        """Tell one event of the program to the parts that look for mistakes and waste; ignore events of other types."""
+        """Pass one event of the program on to the parts that look for mistakes and waste; ignore other types."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
@@ -203,7 +206,10 @@ class Checker:
         return self._found.all(model)
 
     def runtime_faults(self) -> list[Mistake]:
-        """Return errors of the runtime itself in a correct program: first those that happened, then possible ones."""
+        """Return errors of the runtime library in a correct program: first those that happened in this run.
+
+        Then come those that can happen under another schedule.
+        """
         return self._lost.all()
 
     def _program_cut(self, event: rec.ProgramCut) -> None:
@@ -247,13 +253,18 @@ class Checker:
         self._found.add("uninitialised data", event.name, (story,), advice, event.name)
 
     def wastes(self, costs: Costs, ended: bool = True) -> list[Waste]:
-        """Return the needless operations, the longest first. Call this once, after `finish`."""
+        """Return the needless operations of the program, the longest first. Call this once, after `finish`.
+
+        costs: the durations of the run's copies, allocations and frees. ended: whether the program came to its end.
+        """
         return sorted([waste for waste, _ in self.repairs(costs, ended)], key=lambda waste: -waste.time_s)
 
     def repairs(self, costs: Costs, ended: bool = True) -> list[tuple[Waste, Repair]]:
-        """Return the needless operations and how to repair them. Call it once, after `finish`.
+        """Return the needless operations, each with the change of the program that avoids it.
 
-        A waste is uncertain if a mistake concerns the same data: whoever mends the mistake may need the copy.
+        Call it once, after `finish`. costs: the durations of the run's copies, allocations and frees. ended: whether
+        the program came to its end. A waste is uncertain if a mistake concerns the same data: whoever mends the mistake
+        may need the copy.
         """
         found = repairs_of(self.operations, costs, ended and not self._cut)
         return [(repair.waste(self._doubt(repair)), repair) for repair in found]

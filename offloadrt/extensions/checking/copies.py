@@ -74,10 +74,11 @@ class CheckedCopies:
         brought: Brought | None,
         has_lines: bool,
     ) -> None:
-        """Pass a copy on to the parts that judge it, in the order of its directive's queue.
+        """Pass a copy on to the parts that judge copies, in the order of its directive's queue.
 
-        entry, block: the mapping and the block on the device when the copy was submitted. brought: what is known of the
-        copied bytes. has_lines: the program is Python and reports every access of the host; a recording does not.
+        entry, block: the mapping and the block on the device when the copy was submitted. role: what part the copy has
+        in its mapping, such as making it. brought: what is known of the copied bytes. has_lines: the program is Python
+        and reports every access of the host; a recording does not.
         """
         if not event.nbytes:
             return
@@ -199,7 +200,7 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
-        """Check a copy for races that this run does not make, but that another order of the program's work would make.
+        """Look for races of a copy that is not made in this run, but would be in another order of the program's work.
 
         Only the access to host memory is checked. how: the words for the report, with {} where the directive's name
         goes.

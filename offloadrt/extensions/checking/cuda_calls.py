@@ -25,7 +25,10 @@ from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 
 @attrs.define(eq=False)
 class StreamQueue:
-    """A stream as a work queue; `legacy`: the legacy default stream, with which `blocking` streams synchronize."""
+    """A CUDA stream, as the checker sees it: a queue of work on a device.
+
+    legacy: whether it is the legacy default stream, with which `blocking` streams synchronize.
+    """
 
     name: str
     device: int
@@ -76,11 +79,11 @@ class ToldCalls:
     def call(
         self, name: str, device: int, into: Stream | StreamQueue | None = None, node: GraphNode | None = None
     ) -> Iterator[int]:
-        """Report a call while the body of ``with`` runs; yield the number that was given to the call.
+        """Report a CUDA call while the body of ``with`` runs; yield the number that was given to the call.
 
-        name: the name of the CUDA runtime call; a machine whose library is HIP reports HIP's name.
-        into: the stream that gets the work of the call, or the queue that stands for a chain of nodes of a launched
-        graph. node: the graph node whose work this is, for the work of a launched graph.
+        name: the name of the CUDA runtime call; a machine whose library is HIP reports HIP's name. into: the stream
+        that gets the work of the call, or the queue that stands for a chain of nodes of a launched graph. node: the
+        graph node whose work this is, for the work of a launched graph.
         """
         number, handle = self._program.next_directive(), self._observer.handle
         if self._program.machine.spec.text("driver.calls") == "hip":
@@ -121,7 +124,7 @@ class ToldCalls:
             self._observer.handle(ev.QueueMarked(queue, event))
 
     def reached(self, event: TimedEvent) -> None:
-        """Report that the calling thread has found, by a wait or a query, that an event has completed."""
+        """Report that the calling thread knows, by a wait or a query, that this CUDA event has completed."""
         self._observer.handle(ev.Awaited(event))
 
     def follows(self, event: TimedEvent, stream: Stream) -> None:
@@ -205,7 +208,7 @@ class ToldCalls:
         self._observer.handle(ev.BlockFreed(number, device, address, 0, None, 0))
 
     def copied(self, name: str, driver: CudaDriver, stream: Stream, destination: CopyEnd, source: CopyEnd) -> None:
-        """Report a copy whose call has returned.
+        """Report a copy between host and device memory whose CUDA call has returned.
 
         Pinned and managed memory is used in the stream's order. Pageable memory is read before the call returns; if it
         is written, everything in the stream is complete by then ("API synchronization behavior" in CUDA's manual).
@@ -227,7 +230,11 @@ class ToldCalls:
             self.copies(number, destination, source, is_pinned or to_host)
 
     def copies(self, number: int, destination: CopyEnd, source: CopyEnd, shows_host: bool = True) -> None:
-        """Report a copy that is queued in its stream. shows_host: it accesses host memory directly, without staging."""
+        """Report a copy that is queued in its stream.
+
+        number: that of its call (`call`). destination, source: the memory at both ends. shows_host: whether it accesses
+        host memory directly, without staging.
+        """
         nbytes = _nbytes(source)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
             into, out_of = self._device(destination), self._device(source)
@@ -249,7 +256,7 @@ class ToldCalls:
     # kernels
 
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
-        """Report a kernel launch, with what is known of the memory that it uses."""
+        """Report a kernel launch, with what is known of the memory that the kernel uses. number: that of its call."""
         if (watch_kernel := self._observer.watch_kernel) is None:
             return
         pointers = [_pointer(device, argument) for argument in arguments]
@@ -259,7 +266,7 @@ class ToldCalls:
         watch.submitted(None)  # reports all uses now, as its run shows none
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
-        """Report a memset of a device array: a write of all its bytes."""
+        """Report a memset of a device array as a write of all its bytes. number: that of its call (`call`)."""
         use = ev.MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
         self._observer.handle(ev.KernelSubmitted(number, device, "memset", (use,)))
 

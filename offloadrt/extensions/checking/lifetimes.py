@@ -60,7 +60,7 @@ class Lifetimes:
         self._live[entry] = _Mapping(entry, story)
 
     def freed(self, event: MappedFreed) -> None:
-        """Note that an array is freed: this is a mistake if a mapping of it is used afterwards.
+        """Record that an array is freed; a later use of a mapping of the array is then reported as a mistake.
 
         Memory of omp_target_associate_ptr is left out, as the program manages it. So are mappings that the program has
         ended and that exist only because LLVM's reference count has not reached 0.
@@ -76,9 +76,9 @@ class Lifetimes:
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def freed_by(self, entry: Entry) -> Story | None:
-        """Return the report line on who freed the array of a mapping that still exists; None if nobody has.
+        """Return the report line that says who freed the array of a mapping which still exists.
 
-        Returns None, too, if that was reported already.
+        Returns None if nobody has freed it, or if that was reported already.
         """
         mapping = self._live.get(entry)
         return None if mapping is None or mapping.is_told else mapping.freed
@@ -185,7 +185,10 @@ class _LiveEntry:
 
 @attrs.define(eq=False)
 class Mappings:
-    """Finds mistakes in how the program uses the entries of all present tables; knows which directives made them."""
+    """Finds mistakes in how directives map data: mappings that are missing, left over, or begin or end unordered.
+
+    It follows the entries of all present tables, and which directives made and use them.
+    """
 
     mistakes: Mistakes
     _left_behind: Callable[[str, Story, int], None]
@@ -213,21 +216,21 @@ class Mappings:
             self._by_region.setdefault(directive.number, []).append(made)
 
     def at(self, device: int, host_address: int) -> tuple[Entry, Story] | None:
-        """Return a device's mapping that covers a host address, and a report line on who mapped it; else None."""
+        """Return the mapping of a host address on a device, and the report line on who mapped it; None without one."""
         for entry, mapping in self._live.items():
             if mapping.device == device and entry.host_begin <= host_address < entry.host_end:
                 return entry, mapping.entered
         return None
 
     def is_left_behind(self, entry: Entry) -> bool:
-        """Tell whether the program has ended all its maps of a mapping that LLVM nevertheless keeps."""
+        """Tell whether LLVM keeps a mapping although the program has ended all its maps of that data."""
         mapping = self._live.get(entry)
         return mapping is not None and mapping.is_left_behind
 
     def old(self, entry: Entry) -> Story | None:
-        """Return a report line on who made a mapping whose bytes on the device may be old; None for other mappings.
+        """Return the report line on who made a mapping, if the mapping's bytes on the device may be old; else None.
 
-        Its bytes may be old if the program had ended the mapping, but LLVM kept it, and a directive then found it.
+        They may be old if the program had ended the mapping, but LLVM kept it, and a directive then found it.
         """
         mapping = self._live.get(entry)
         return mapping.entered if mapping is not None and mapping.is_old else None
@@ -237,7 +240,10 @@ class Mappings:
             mapping.is_old = True
 
     def region_ended(self, region: int) -> None:
-        """Note that a region has ended: its mappings that still exist (a mapper may leave some) count as left over."""
+        """Record that a region has ended, so that its mappings that still exist count as left over.
+
+        A mapper may leave some. region: the number of the region's directive.
+        """
         for made in self._by_region.pop(region, ()):
             made.has_ended = True
 
@@ -258,11 +264,11 @@ class Mappings:
         return not flags.counted and others > (directive in mapping.begun_by)
 
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
-        """Note that a directive has found a mapping: it takes a reference to it, or only needs the mapping to exist.
+        """Record that a directive has found a mapping, so that the checker knows whose end the mapping must wait for.
 
-        A pointer that is in no clause is looked up with size 0: it only needs the mapping, and it is no mistake if
-        there is none. may_be_absent: in another order of the program's work there would be none, as the map that made
-        it has ended.
+        The directive takes a reference to it, or only needs the mapping to exist. A pointer that is in no clause is
+        looked up with size 0: it only needs the mapping, and it is no mistake if there is none. may_be_absent: in
+        another order of the program's work there would be none, as the map that made it has ended.
         """
         entry, strand = event.entry, directive.strand
         mapping = None if entry is None else self._live.get(entry)
@@ -312,7 +318,10 @@ class Mappings:
             mapping.brought.append(mapping.references[0])
 
     def updated(self, directive: Directive, entry: Entry, story: Story, device: int) -> None:
-        """Report a `target update` that is not ordered behind the map it needs: if it came first, it did nothing."""
+        """Report a `target update` that nothing orders behind the map which it needs: in another order it does nothing.
+
+        story: a report line on the update.
+        """
         mapping, strand = self._live.get(entry), directive.strand
         if mapping is None or mapping.is_filled or entry.total == INFINITE:
             return
@@ -349,15 +358,18 @@ class Mappings:
         self._borrowed.pop(directive, None)
 
     def left(self, entry: Entry) -> Clock | None:
-        """Forget a mapping that has ended; return the vector clock of the directive that ended it.
+        """Forget a mapping that has ended; return what had happened before the directive that ended it.
 
-        The clock says what had happened before that directive. Returns None if the program did not end the mapping.
+        It is a vector clock. Returns None if the program did not end the mapping.
         """
         mapping = self._live.pop(entry, None)
         return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
-        """Look for mistakes at the end of the map of one item; call this before the reference count is decremented."""
+        """Look for mistakes at the end of one map item's map; call this before the reference count is decremented.
+
+        story: a report line on the directive. entry: the item's mapping; None if it has none.
+        """
         if entry is None:
             # OpenMP ignores `release` and `delete` of absent data; a `from` copies nothing.
             if item.type & (DELETE | IMPLICIT):  # the other user has ended as well: `map(f)`, which brings f%x along
@@ -457,7 +469,7 @@ class _FreedBlock:
 
 @attrs.define(eq=False)
 class RecordedFaults:
-    """Reports mistakes that the recorder saw inside kernels, and copies to constants of the program."""
+    """Reports mistakes that the recorder saw inside the kernels of a program, and copies to the program's constants."""
 
     strands: Strands
     mistakes: Mistakes
@@ -482,7 +494,7 @@ class RecordedFaults:
     """
 
     def raced(self, event: KernelRaced) -> None:
-        """Report two accesses by different threads of one kernel that nothing orders."""
+        """Report two unordered accesses to the same bytes by different threads of one kernel."""
         first, second = event.accesses
         stories = [_story(event.kernel, event.name, access, self.strands.sim.now) for access in event.accesses]
         subject = f"{event.name} on device {event.device}"
@@ -582,9 +594,10 @@ class RecordedFaults:
         self.mistakes.add("race", name, (mapped, told), advice, name, (kernel, name), name)
 
     def left(self, entry: Entry, known: Clock | None) -> None:
-        """Report kernels that used host addresses in place of the device's for a mapping, now that the mapping ends.
+        """Report kernels that used a mapped array by its host address, now that the array's mapping ends.
 
-        known: the vector clock of the directive that ended the mapping; None if the program did not end it.
+        They should have used the device's address. known: the vector clock of the directive that ended the mapping;
+        None if the program did not end it.
         """
         name = entry.name or "data"
         for kernel, chain, epoch, mapped, told in self._beside.pop(entry, ()):
@@ -598,7 +611,7 @@ class RecordedFaults:
             self.mistakes.add("outside of what is mapped", name, (mapped, told), advice, name, (kernel, name))
 
     def finish(self) -> None:
-        """Report kernels that used host addresses in place of the device's, for mappings that exist at the end."""
+        """Report, at the end of the program, kernels that used a still mapped array by its host address."""
         for strand in [*self._kept]:  # of directives that failed before they began
             self.judge_strays(strand)
         for entry in [*self._beside]:
@@ -627,7 +640,10 @@ class RecordedFaults:
             self._constants[event.address] = event
 
     def copied_back(self, told: Story, begin: int) -> None:
-        """Report a copy from the device that writes to a constant."""
+        """Report a copy from the device that writes to a constant of the program.
+
+        told: the report line on the copy. begin: the host address to which it copies.
+        """
         found = self._constants.before(begin)
         if found is None or begin >= found[0] + found[1].nbytes:
             return
@@ -648,7 +664,7 @@ def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
 
 @attrs.define(eq=False)
 class Tasks:
-    """The deferred tasks of a program, by the object that names each in the event `TaskMade`; finds unawaited ones."""
+    """Follows the deferred tasks of a program, to report those for which nobody waits."""
 
     strands: Strands
     mistakes: Mistakes
@@ -676,7 +692,10 @@ class Tasks:
             self._made[task] = attrs.evolve(self._made[task], where=source)
 
     def ended(self, what: Hashable) -> None:
-        """Note that the running strand ends and signals `what`; do nothing for a strand that is no deferred task."""
+        """Record that the running task ends and signals `what`, for which others may wait.
+
+        Nothing is done for a strand (host thread or queue) that is no deferred task.
+        """
         task = self._running.pop(self.strands.current(), None)
         if task is not None:
             self._ends[task] = what
@@ -687,7 +706,10 @@ class Tasks:
         return len(self._ends) < len(self._made)
 
     def finish(self, died: bool = False) -> None:
-        """Report the tasks that nobody has awaited. died: the program died as it exited, and tasks may not have run."""
+        """Report, at the end of the program, the tasks for which nobody has waited.
+
+        died: whether the program died as it exited, so that tasks may not have run.
+        """
         for task in self._made if died else self._ends:
             if self._ends.get(task) not in self.strands.awaited:
                 made = self._made[task]

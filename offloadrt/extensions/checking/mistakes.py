@@ -49,7 +49,11 @@ class Story:
 
 @attrs.frozen
 class Mistake:
-    """A mistake of the program. `subject` is the bytes or the directive at fault; `advice` says how to mend it."""
+    """A mistake of the program, as it is reported.
+
+    subject: the bytes or the directive at fault. stories: the report lines on who did what. advice: says how to mend
+    it.
+    """
 
     kind: Kind
     subject: str
@@ -137,10 +141,10 @@ class WastePart:
 
 @attrs.frozen
 class Waste:
-    """All needless operations that one change of the program avoids.
+    """All needless operations that one change of the program avoids, as they are reported.
 
-    kind, story, times: of the operations of the first kind; `story` is the first of these operations. nbytes: the bytes
-    of all kinds together.
+    kind, story, times: of the operations of the first kind; `story` is the report line of the first of these
+    operations. nbytes: the bytes of all kinds together.
     """
 
     kind: WasteKind
@@ -187,10 +191,11 @@ class Mistakes:
         group: object | None = None,
         data: str = "",
     ) -> None:
-        """Add a mistake; if the same source lines made it before, only count it.
+        """Add a mistake to the report; if the same source lines made it before, only count it.
 
-        group: a kernel and its data, of which only a few lines are listed: a kernel with one wrong index may have
-        hundreds of lines that use it. data: the name of the data, if `subject` says more than that.
+        subject: the bytes or the directive at fault. stories: the report lines on who did what. group: a kernel and its
+        data, of which only a few lines are listed: a kernel with one wrong index may have hundreds of lines that use
+        it. data: the name of the data, if `subject` says more than that.
         """
         if kind not in _OF_NO_VALUES:
             self.data.add(data or subject)

@@ -49,20 +49,21 @@ class _Held(Cell):
 
 @attrs.define(eq=False)
 class References:
-    """The references that mappings on each device hold to host bytes, and by which directives."""
+    """Follows which directives hold references to mapped host bytes, to find maps whose effect depends on order."""
 
     strands: Strands
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)
 
     def entered(self, device: int, entry: Entry, directive: Directive) -> None:
-        """Note the reference that a new mapping begins with."""
+        """Record the first reference to a new mapping, which the directive holds that made it."""
         if entry.size and entry.total != INFINITE:
             self._take(self._cells(device).cut(entry.host_begin, entry.host_end), directive)
 
     def found(self, event: ItemFound, directive: Directive) -> bool:
-        """Note that a map takes a reference; tell whether the map would copy to the device if it came earlier.
+        """Record that a map item takes a reference to a mapping that exists.
 
-        The look-up of a pointer by which its pointee is mapped takes no reference.
+        Returns whether nothing orders the item behind the maps that hold one, so that in another order it would itself
+        copy to the device. The look-up of a pointer by which its pointee is mapped takes no reference.
         """
         flags, cells = event.item.flags, self._counted(event)
         if not cells or event.begin != event.item.begin:
@@ -73,13 +74,14 @@ class References:
         return copies
 
     def is_absent(self, event: ItemFound, directive: Directive) -> bool:
-        """Tell whether a directive that needs a mapping, but makes none, would find none if it ran earlier."""
+        """Tell whether a directive that only needs a mapping would find none in another order of the program's work."""
         cells = self._counted(event)
         return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
 
     def ended(self, event: ItemEnded, directive: Directive) -> bool:
-        """Note that an unmap releases a reference; tell whether the unmap would copy back if it came earlier.
+        """Record that a map item's end releases a reference to a mapping.
 
+        Returns whether in another order of the program's work this would be the last one, so that it would copy back.
         The reference is one of the same directive, or the last one that the directive is ordered behind; `delete`
         releases all of these.
         """

@@ -64,7 +64,7 @@ class Races:
                 cell.most = max(_MANY, 2 * len(kept))
 
     def block_left(self, block: WatchedBlock, entry: Entry) -> None:
-        """Keep the uses of a mapping that ends, under their host addresses.
+        """Keep the kernels' uses of a mapping that ends, by their host addresses, to compare later kernels with them.
 
         If another thread had mapped the same bytes earlier, it would have used the same block. So its kernels race with
         these uses even if in this run it got another block.
@@ -84,7 +84,7 @@ class Races:
         return cells is not None and cells.holds(begin, end)
 
     def mapped_use(self, access: Access, shift: int) -> None:
-        """Compare a use of mapped data with uses in earlier mappings.
+        """Compare a kernel's use of mapped data with uses in earlier mappings of the data, and report races.
 
         shift: what must be added to a device address to get the host's.
         """
@@ -234,7 +234,7 @@ class LostUpdates:
         self._regions[directive.number] = _Region(directive, directive.strand.epoch)
 
     def wrote(self, directive: Directive, access: Access) -> None:
-        """Note a write of the region's kernel to a mapped block."""
+        """Record that a directive's target region writes to a mapped block, so that a copy back must come later."""
         if (region := self._regions.get(directive.number)) is not None:
             region.writes.append(access)
 
@@ -251,14 +251,17 @@ class LostUpdates:
         self._regions.pop(cause, None)
 
     def given_back(self, directive: Directive, entry: Entry) -> None:
-        """Note that a directive releases its reference to a mapping, so that the reference count goes down."""
+        """Record that a directive releases its reference to a mapping, so that its kernel may outlast the mapping."""
         users, strand = self._users.setdefault(entry, []), directive.strand
         users[:] = [one for one in users if not strand.comes_after(one.directive.strand.chain, one.epoch)]
         if (region := self._regions.get(directive.number)) is not None and region not in users:
             users.append(region)
 
     def copied_back(self, entry: Entry, copy: Access, number: int) -> None:
-        """Judge the copy to the host by the last user of a mapping. number: the directive that submits the copy."""
+        """Judge a copy to the host by the last user of a mapping: it must not precede a kernel that still writes.
+
+        entry: the mapping. copy: the access to the host. number: the directive that submits the copy.
+        """
         for region in self._users.get(entry, ()):
             if region.directive.number != number:
                 region.overtaken.append((copy, not region.has_ended))
@@ -295,7 +298,7 @@ class LostUpdates:
             self._possible.setdefault(subject, Mistake("possible lost update", subject, stories, advice))
 
     def misplaced(self, name: str, story: Story) -> None:
-        """Note an update of a section with gaps for which LLVM 22 moves other bytes than OpenMP says.
+        """Record an error of LLVM 22: a `target update` of a section with gaps moves other bytes than OpenMP says.
 
         name: the array. story: a report line on the directive.
         """
@@ -306,9 +309,9 @@ class LostUpdates:
         self._found.add("misplaced update", f"{name}, by the runtime", (story,), advice)
 
     def left_behind(self, name: str, mapped: Story, count: int) -> None:
-        """Note a mapping that LLVM keeps although the program has ended it. count: its remaining reference count.
+        """Record an error of LLVM: it keeps a mapping although the program has ended it.
 
-        name: the array. mapped: a report line on who mapped it.
+        name: the array. mapped: a report line on who mapped it. count: the reference count that remains.
         """
         advice = (
             f"The program has ended what it mapped, and its count is {count}: LLVM counts some items of a mapper up "
@@ -317,9 +320,10 @@ class LostUpdates:
         self._found.add("missing unmap", f"{name}, by the runtime", (mapped,), advice, name)
 
     def died(self, message: str, mapped: Story, story: Story) -> None:
-        """Note that a program died at a directive which found a mapping that LLVM kept after its end.
+        """Record an error of LLVM: a correct program died, because LLVM had kept a mapping after its end.
 
-        message: the runtime's error. mapped: a report line on who made the mapping. story: one on the directive.
+        message: the runtime's error. mapped: a report line on who made the mapping. story: one on the directive that
+        found the mapping and died.
         """
         self.has_died = True
         advice = (

@@ -12,7 +12,10 @@ from offloadrt.runtime.mapping.map_item import BlockUse
 
 @attrs.frozen
 class SourceNamed:
-    """The running actor has reached this line of the program; if it is empty, the Python stack gives the line."""
+    """The running thread or task has reached this line of the program.
+
+    If the line is empty, the Python stack gives it.
+    """
 
     source: str
 
@@ -104,7 +107,7 @@ class BufferUsed:
 
 @attrs.frozen
 class BlockNew:
-    """The running host thread or task has allocated host memory to which all stores are reported (`HostUsed`)."""
+    """The running host thread or task has allocated host memory; all stores to it will be reported (`HostUsed`)."""
 
     begin: int
     nbytes: int

@@ -32,7 +32,7 @@ _COPIES: Final = {"cuMemcpyHtoDAsync": "h2d", "cuMemcpyDtoHAsync": "d2h"}
 
 
 class Costs(Trace):
-    """Collects the durations of a run's data operations; `take` returns them in the order in which they began.
+    """Collects how long each data operation (copy, allocation, free) of a run takes; `take` returns the times in order.
 
     A copy lasts from the first to the last piece on a copy engine, or to the end of its driver call if that is later; a
     call that returns before the copy begins is added. An allocation or a free lasts as long as its driver call. An
@@ -86,7 +86,7 @@ class Costs(Trace):
         return round(self._sim.now * PS_PER_S)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Do nothing: copies, allocations, frees and calls, whose times are collected here, come by another method."""
+        """Ignore an event that is traced by this method: events of copies, allocations, frees and calls never are."""
 
     def close(self) -> None:
         """Sort the copies by their numbers; the run calls this at its end."""
@@ -121,7 +121,10 @@ Key = tuple[str, int, int, int, int]
 
 @attrs.define(eq=False)
 class Repair:
-    """A change of the program, with the operations that it would make needless."""
+    """A change of the program that makes some operations needless, with these operations.
+
+    advice: the change in words. keys: identify the operations in another run.
+    """
 
     advice: str
     wasted: list[tuple[WasteKind, DataOperation, float]] = attrs.field(factory=list)
@@ -265,7 +268,10 @@ def _repair(
 
 
 class WithoutOperations:
-    """Observes a run in which chosen operations take no time; it takes effect at the run's first event."""
+    """Repeats a run with chosen operations free of cost, to measure what a repair of the program saves.
+
+    It observes the run, and takes effect at the first event. keys: identify the chosen operations.
+    """
 
     watch_kernel = None
     watch_calls = ToldCalls
@@ -286,7 +292,7 @@ class WithoutOperations:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether all chosen operations occurred in the run."""
+        """Tell whether all chosen operations have occurred in the run, so that its time shows what the repair saves."""
         return sum([device.met for device in self._devices or ()]) == len(self._keys)
 
 

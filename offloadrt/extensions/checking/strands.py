@@ -27,11 +27,12 @@ while len(_NOTHING) < 32 // _BITS:
 
 
 class Clock:
-    """A vector clock: for each chain of strands, the last epoch that is known to have happened; 0 if none is known.
+    """A vector clock: how far each chain of strands is known to have got, as the number of its last epoch or 0.
 
-    A strand is a host thread, a task or a queue; a chain is several of them, one after the other. The clock is a tree
-    of immutable tuples. A copy shares the whole tree, and two clocks are joined without visiting subtrees that they
-    share. So a task that is nested in 100,000 others costs one path of the tree, not a list of them all.
+    A strand is a host thread, a task or a queue; a chain is several of them, one after the other. An epoch is what a
+    strand does between two signals. The clock is a tree of immutable tuples. A copy shares the whole tree, and two
+    clocks are joined without visiting subtrees that they share. So a task that is nested in 100,000 others costs one
+    path of the tree, not a list of them all.
     """
 
     __slots__ = ("_height", "_root")
@@ -56,20 +57,23 @@ class Clock:
         return self._root is _NOTHING[self._height]
 
     def begin_epoch(self, chain: int) -> None:
-        """Begin the next epoch of a chain of strands, so that what comes now is told apart from what came before."""
+        """Begin the next epoch of a chain of strands, so that what comes now is told apart from what came before.
+
+        A strand is a host thread, a task or a queue; a chain is several of them, one after the other.
+        """
         while chain >> _BITS * (self._height + 1):
             self._raise()
         self._root = _next_of(self._root, chain, self._height)
 
     def join(self, other: Clock) -> None:
-        """Set each chain's epoch to the later one of this clock's and the other's."""
+        """Make this clock know all that it or the other clock knows: of each chain's two epochs, keep the later one."""
         if self.is_empty:
             self._root, self._height = other._root, other._height
         else:
             self._merge(other, max)
 
     def meet(self, other: Clock) -> None:
-        """Set each chain's epoch to the earlier one of this clock's and the other's."""
+        """Make this clock know only what both clocks know: of each chain's two epochs, keep the earlier one."""
         self._merge(other, min)
 
     def _merge(self, other: Clock, keep: Callable[[int, int], int]) -> None:
@@ -109,7 +113,11 @@ _TRIED: Final = 16
 
 @attrs.define(eq=False)
 class EndedChains:
-    """Chains (of threads and tasks) whose last member has ended. A strand that begins after one can continue it."""
+    """Chains of strands whose last strand has ended, so that a new strand can continue one of them.
+
+    A strand is a host thread, a task or a queue; a chain is several of them, one after the other, which share one entry
+    of a vector clock.
+    """
 
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
@@ -126,7 +134,10 @@ class EndedChains:
         other._chains = []
 
     def known_to(self, clock: Clock) -> int | None:
-        """Remove a chain whose end has happened by the clock, and return its number; None if there is none."""
+        """Return a chain whose end is known to have happened by the clock, and remove it here; None if there is none.
+
+        A new strand with this clock can continue the chain.
+        """
         for place, (chain, epoch) in enumerate(islice(self._chains, _TRIED)):
             if clock[chain] >= epoch:
                 self._chains[place] = self._chains[-1]
@@ -137,7 +148,11 @@ class EndedChains:
 
 @attrs.define(eq=False)
 class Strand:
-    """A strand: a host thread, a task, a device queue or a message, with its chain and its vector clock."""
+    """A part of the run whose operations have an order: a host thread, a task, a device queue or a message.
+
+    chain: the number of its entry in vector clocks, which strands may share that come one after the other. clock: what
+    is known to have happened before now.
+    """
 
     name: str
     chain: int
@@ -161,7 +176,10 @@ class Strand:
         return self.clock[self.chain]
 
     def comes_after(self, chain: int, epoch: int) -> bool:
-        """Tell whether the given epoch of a chain has happened before what this strand does now."""
+        """Tell whether something that another strand did is known to have happened before what this strand does now.
+
+        chain, epoch: when it happened: the other strand's chain, and the number of the epoch.
+        """
         return self.clock[chain] >= epoch
 
 
@@ -189,7 +207,10 @@ class _Signal:
 
 @attrs.define(eq=False)
 class Strands:
-    """The strands (host threads, tasks, device queues) of a program, by the actors that run them."""
+    """Follows which strands (host threads, tasks, device queues) of a program run, and what orders them.
+
+    An actor may run several strands, one inside the other, such as a task inside a thread.
+    """
 
     sim: Simulation
     awaited: set[Hashable] = attrs.field(factory=set)
@@ -247,7 +268,10 @@ class Strands:
     # events
 
     def signalled(self, what: Hashable) -> None:
-        """Record that the signal `what` stands for all that the running strand has done; begin its next epoch."""
+        """Record that the running strand (host thread or task) signals `what`: all that it has done so far.
+
+        Whoever awaits `what` comes after that, but not after what the strand does from now on.
+        """
         strand = self.current()
         signal = self._signals.setdefault(what, _Signal())
         signal.add(strand)
@@ -255,7 +279,10 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
-        """Order the running strand, or later work of `queue` if given, after everything that has signalled `what`."""
+        """Record that the running strand (host thread or task) has awaited `what`: it comes after all its signals.
+
+        queue: if given, later work of this queue comes after that, instead of the running strand.
+        """
         self.awaited.add(what)
         signal = self._signals.get(what)
         if signal is not None:
@@ -266,10 +293,11 @@ class Strands:
                 strand.ended.take_over(signal.ended)
 
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
-        """Begin a strand in the running actor; when the strand ends, the actor continues its earlier strand.
+        """Begin a strand (host thread or task) in the running actor, inside the strand that the actor runs already.
 
-        after: the signals that the new strand awaits. deferred: it is a deferred task. source: its source line; by
-        default the one that the strand had reached which signalled first.
+        When the new strand ends, the actor continues its earlier one. after: the signals that the new strand awaits.
+        deferred: it is a deferred task. source: its source line; by default the one that the strand had reached which
+        signalled first.
         """
         clock = Clock()
         offered: list[EndedChains] = []
@@ -285,7 +313,7 @@ class Strands:
         self._running.setdefault(actor, []).append(self._new(name, clock, deferred, offered, source))
 
     def ended(self, what: Hashable) -> None:
-        """End the strand that the running actor began last, and signal `what` with all that it did."""
+        """End the strand (thread or task) that the running actor began last; signal `what` with all that it did."""
         actor = self.sim.running or self.sim.current
         strand = self._running[actor].pop()
         if not self._running[actor]:
@@ -304,10 +332,9 @@ class Strands:
         return bool(self._queues)
 
     def entered(self, queue: WorkQueue) -> Strand:
-        """Return the strand of a queue to which the running strand adds work.
+        """Record that the running strand (host thread or task) adds work to a queue; return the queue's own strand.
 
-        A strand is a part of the run whose operations have an order, such as a thread. What the queue does from now on
-        comes after all that the running strand has done.
+        What the queue does from now on comes after all that the running strand has done.
         """
         strand = self._queues.get(queue)
         if strand is None:
@@ -319,14 +346,14 @@ class Strands:
         return strand
 
     def queue_awaited(self, queue: WorkQueue, by: Strand) -> None:
-        """Order a strand behind all work that is in a queue now."""
+        """Record that the strand `by` (host thread, task or queue) waits for all work that is in a queue now."""
         strand = self._queues.get(queue)
         if strand is not None and strand is not by:
             by.clock.join(strand.clock)
             strand.clock.begin_epoch(strand.chain)
 
     def marked(self, queue: WorkQueue, what: Hashable) -> None:
-        """Record that `what`, such as an event, stands for all work that is in a queue now.
+        """Record that `what`, such as a CUDA event, completes after all work that is in a queue now.
 
         It no longer stands for anything that it was recorded for before.
         """
@@ -343,7 +370,7 @@ class Strands:
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 
     def known_to_all(self) -> Clock:
-        """Return the clock of what has happened before anything that any strand can do from now on.
+        """Return what has happened before anything that any strand can do from now on, as a vector clock.
 
         Work that enters a queue comes after what the strand has done that puts it there, so the clocks of queues are
         left out.

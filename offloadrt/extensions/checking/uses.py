@@ -199,7 +199,10 @@ for _name in ("fill", "sort", "put", "partition", "itemset"):
 
 
 def watched(values: NDArray[Any], tell: Note) -> WatchedArray:
-    """Return an array over the same values that calls `tell` for each access to it."""
+    """Return an array over the same values that calls `tell` for each read and write of elements.
+
+    tell: called with the first byte, the byte after the last, whether it writes, and whether it touches every byte.
+    """
     view = values.view(WatchedArray)
     view._tell = tell
     view._first, view._after = byte_bounds(values)
@@ -227,9 +230,10 @@ def static_uses(
     bindings: dict[HostArray, Binding],
     private: Sequence[tuple[MapItem, Binding]] = (),
 ) -> tuple[MemoryUse, ...]:
-    """Return what is known of a launch's memory accesses before it runs, reads before writes.
+    """Return what is known of the memory that a kernel will read and write, before it runs; reads before writes.
 
-    bindings: where each array lies on the device. private: the map items with private copies, and where these lie.
+    region: the launch with its arguments and map items. bindings: where each array lies on the device. private: the map
+    items with private copies, and where these lie.
     """
     launch, arguments = region.launch, region.arguments
     counted = {} if launch.counts is None else {counts.position: counts for counts in launch.counts.arrays}
@@ -413,9 +417,9 @@ def _holds(region: OffloadedRegion, entry: Entry) -> bool:
 
 @attrs.define(eq=False)
 class Watch:
-    """Reports the memory accesses of one launch's kernel to the checker.
+    """Reports to the checker which memory a kernel reads and writes, for one launch.
 
-    It reports them at the submission, or after the kernel's body has run if only the run shows them.
+    It reports that when the launch is submitted, or after the kernel's body has run if only the run shows it.
     """
 
     _device: OffloadDevice
@@ -433,7 +437,10 @@ class Watch:
         self._shows = has_body and not has_phantoms(self._region.arguments)
 
     def view(self, argument: Any, seen: Any) -> Any:
-        """Return what the kernel's body gets for an argument: an array that reports its accesses."""
+        """Return the array that a kernel's body gets for an argument: one that reports its accesses, if that is needed.
+
+        seen: the array that the body would get otherwise.
+        """
         if not self._shows:
             return seen
         if isinstance(argument, Pointees):
@@ -480,7 +487,11 @@ class Watch:
         self._uses.append(use)
 
     def submitted(self, run: Callable[[], None] | None) -> Callable[[], None]:
-        """Report the launch, and return the function that runs the body when the kernel ends."""
+        """Report that the kernel is submitted; return the function to call when it ends.
+
+        run: computes the kernel's results, None without a body; the returned function calls it and reports the
+        accesses.
+        """
         known = None
         if not self._shows or run is None:
             known = static_uses(self._device, self._region, self._bindings, self._private)

@@ -57,9 +57,9 @@ class _DeviceCell(Cell):
 
 @attrs.define(eq=False)
 class Versions:
-    """Follows which copies of each byte are the newest, to find stale data.
+    """Follows for each byte on host and devices which copy has the newest value, to report reads of stale data.
 
-    entry: the mapping of a range of device memory, if it has one.
+    entry, in its methods: the mapping of a range of device memory, if it has one.
     """
 
     mistakes: Mistakes
@@ -82,13 +82,13 @@ class Versions:
         self._host.forget(begin, end)
 
     def host_new(self, begin: int, end: int) -> None:
-        """Note memory of the host that the program has just allocated, and whose writes are all reported."""
+        """Record that host memory was just allocated and not written; all writes to it will be reported."""
         cell = self._host.replace(begin, end)
         cell.version = cell.newest = NEW
         self._some_new = True
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Note that unknown code can access this host memory: it may write bytes that nobody has written yet."""
+        """Record that unknown code can access this host memory, so that it may have written bytes in it."""
         for cell in self._host.cut(begin, end) if self._some_new else ():
             if cell.newest == NEW:
                 cell.version = cell.newest = 0
@@ -97,7 +97,7 @@ class Versions:
         self._device(device).forget(begin, end)
 
     def entered(self, device: int, entry: Entry) -> None:
-        """Note that a global variable was mapped: on the device it has the initial values of the program's image."""
+        """Record that a global variable was mapped; on the device it has the initial values of the program's image."""
         self._device(device).replace(entry.device_begin, entry.device_begin + entry.size).version = 0
 
     # writes
@@ -140,10 +140,10 @@ class Versions:
     # copies
 
     def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
-        """Note a copy from the host to a device: the device's bytes are now as new as the host's.
+        """Record a copy from the host to a device: the device's bytes are now as new as the host's.
 
         If the newest values were written by a kernel in this device's memory or in a mapping that has ended, the copy
-        counts as the newest from now on: it may be meant to undo what the kernel wrote.
+        counts as the newest from now on: it may be meant to undo what the kernel wrote. begin: the device address.
         """
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)

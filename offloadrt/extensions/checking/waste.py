@@ -28,7 +28,7 @@ from offloadrt.study.reporting.words import counted
 
 @attrs.frozen
 class Brought:
-    """Describes the bytes of a copy, so that copies of equal contents can be found.
+    """Describes the bytes that a copy moves, so that copies which bring nothing new can be found.
 
     value: a digest, which is equal for equal bytes of one host range. nothing: whether the copy changes nothing,
     because the target had the same bytes before; None if that is not known. If it is None, `value` is the digest of
@@ -45,8 +45,9 @@ class Brought:
 class DataOperation:
     """A copy, an allocation or a free of the run, as the search for needless operations needs it.
 
-    `read` says whether the copied or allocated data was used afterwards. `left` has the ranges of its bytes that
-    nothing has overwritten yet.
+    op: alloc, free, h2d or d2h. story: its report line. cause: the number of its directive. address: the device
+    address. read: whether the copied or allocated data was used afterwards. left: how many of its bytes nothing has
+    overwritten yet.
     """
 
     op: str
@@ -126,7 +127,7 @@ _UNSEEN: Final = (
 
 
 class Wastes:
-    """Finds needless transfers and allocations: follows the contents of all memories, and keeps all operations."""
+    """Finds needless copies and allocations, by following which contents each memory has and who reads them."""
 
     def __init__(self) -> None:
         self.operations: list[DataOperation] = []
@@ -192,9 +193,10 @@ class Wastes:
         self._shown = [shown for shown in self._shown if shown[1] <= begin or end <= shown[0]]
 
     def block_made(self, block: WatchedBlock, array: HostArray | None, host: int, used: bool) -> None:
-        """Note the allocation of a block of device memory.
+        """Record the allocation of a block of device memory.
 
-        host: the host address that it is for. used: kernels certainly use the block, though no event may say so.
+        array: the array that it is for, if any. host: the host address that it is for. used: kernels certainly use the
+        block, though no event may say so.
         """
         where, nbytes = block.allocated.where, block.end - block.begin
         variable = self._variable(array, where) if array is not None else where
@@ -227,7 +229,7 @@ class Wastes:
         return known
 
     def block_freed(self, block: WatchedBlock, story: Story, cause: int) -> None:
-        """Note that a block of device memory is freed, and with it the bytes that it holds.
+        """Record that a block of device memory is freed, and with it the contents that it holds.
 
         story: a report line on who freed it. cause: the number of the directive that did.
         """
@@ -249,7 +251,10 @@ class Wastes:
     # uses
 
     def host_used(self, begin: int, end: int, writes: bool | None, exact: bool) -> None:
-        """Note an access by the host. writes: None if it may be a read or a write. exact: it touches every byte."""
+        """Record an access by the host to the addresses [begin, end).
+
+        writes: None if it may be a read or a write. exact: whether it touches every byte.
+        """
         self._used(self._host, begin, end, writes is not True, writes is not False, exact and writes is True)
 
     def host_shown(self, begin: int, end: int) -> None:
@@ -263,7 +268,11 @@ class Wastes:
         self, block: WatchedBlock | None, entry: Entry | None, memory: int, begin: int, end: int, *,
         reads: bool, writes: bool, exact: bool,
     ) -> None:  # fmt: skip
-        """Note an access to device memory by a kernel, or by a copy between devices. exact: it touches every byte."""
+        """Record an access to device memory by a kernel, or by a copy between devices.
+
+        block, entry: the block and the mapping that hold the addresses, if any. memory: the device's number. exact:
+        whether it touches every byte.
+        """
         if (made := self._blocks.get(block) if block is not None else None) is not None:
             made.read, made.written = True, made.written or writes
         cells, shift = self._place(memory, entry, block)
@@ -298,7 +307,7 @@ class Wastes:
         self, story: Story, name: str, entry: Entry | None, device: int, cause: int, begin: int, n: int, source: int,
         block: WatchedBlock | None, pointee: WatchedBlock | None,
     ) -> None:  # fmt: skip
-        """Note the transfer of a pointer that the runtime attaches on the device; such a copy is never needless.
+        """Record that the runtime copies a pointer to the device to attach it there; such a copy is never needless.
 
         begin, n: device address and bytes of the pointer. source: its address on the host. block, pointee: the device
         blocks in which the pointer and its target lie. If both have the same name, the pointer is a part of an array
@@ -313,9 +322,11 @@ class Wastes:
         self, copy: DataOperation, entry: Entry | None, block: WatchedBlock | None, brought: Brought | None,
         host_known: bool,
     ) -> None:  # fmt: skip
-        """Note a copy between the host and a device, and judge whether it was needless.
+        """Record a copy between the host and a device, and judge whether it was needless.
 
-        copy.host: 0 if the host side is no array. host_known: every access of the host to this range is reported.
+        copy.host: 0 if the host side is no array. entry, block: the mapping and the block on the device, if any.
+        brought: what is known of the copied bytes. host_known: whether every access of the host to this range is
+        reported.
         """
         self.operations.append(copy)
         copy.made = self._blocks.get(block) if block is not None else None

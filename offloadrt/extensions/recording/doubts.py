@@ -146,7 +146,11 @@ def _places(recording: Recording) -> list[str]:
 
 @attrs.frozen
 class SlowPlace:
-    """A source line at which one repeat, or one interval of many, took far longer than is usual there."""
+    """A source line at which one repeat of the program, or one interval of many, took far longer than is usual there.
+
+    which: the repeat or interval in words. where: the line. seconds, usual: how long it took, and how long it usually
+    takes.
+    """
 
     which: str
     where: str
@@ -245,7 +249,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with other host times and kernel costs: those at the run's position in their ranges."""
+        """Return the recording with other host times and kernel costs: those at the run's positions in their ranges."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)

@@ -130,16 +130,16 @@ def recorder_library(compiler: Compiler) -> Path:
 
 
 def device_runtime(compiler: Compiler) -> Path:
-    """Return the path of the object that is linked into device images and executes kernels' grids.
+    """Return the path of the object file that runs kernels on the host, as the device's part of a recorded program.
 
-    Raises ToolchainMissing.
+    It is linked into device images, and executes the kernels' grids. Raises ToolchainMissing.
     """
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", _layout()]
     return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
 
 
 def program_markers(compiler: Compiler) -> Path:
-    """Return the path of the object that stands in for the NVTX and rocTX libraries. Raises ToolchainMissing."""
+    """Return the path of the object file that stands in for the NVTX and rocTX libraries. Raises ToolchainMissing."""
     flags = ["-std=gnu17", "-O2", "-fPIC"]
     return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
 
@@ -429,7 +429,7 @@ def _chooses_gpu(argument: str) -> bool:
 
 
 def links(arguments: Sequence[str]) -> bool:
-    """Tell whether the command links a program or a library."""
+    """Tell whether a compiler command with these arguments links a program or a library."""
     return not _NOT_LINKING & set(arguments) and any(_is_input(argument) for argument in arguments)
 
 

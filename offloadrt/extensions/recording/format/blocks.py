@@ -87,7 +87,7 @@ class ArrayPlace:
 
 @attrs.define(eq=False)
 class HostArrays:
-    """The host's arrays, as far as known: allocations, globals, and other memory that map items cover.
+    """The host's arrays, as far as a recorder knows them: allocations, globals, and other memory that map items cover.
 
     Stacks and small blocks are not reported to the recorder. For them only the spans of items are known: spans that
     overlap make one array, which grows.
@@ -191,7 +191,7 @@ class HostArrays:
         return first
 
     def use(self, block: HostBlock, name: str = "") -> HostBlock:
-        """Return an array after giving it a number, at its first use, and a name, if it had none."""
+        """Give an array a number at its first use by a directive or kernel, and a name if it has none; return it."""
         if block.number == NONE:
             block.number = len(self.used)
             self.used.append(block)
@@ -214,7 +214,10 @@ class HostArrays:
                 end, last = block.address + block.nbytes, block
 
     def table(self) -> tuple[tuple[RecordedArray, ...], list[ArrayPlace]]:
-        """Return the final arrays, and for each number where its array finally lies, which may be in another array."""
+        """Return the final arrays of the recording, and for each array's number where the array finally lies.
+
+        It may lie in another array, into which it was merged.
+        """
         self._separate()
         places: dict[int, int] = {}
         known: list[ArrayPlace] = []
@@ -325,7 +328,11 @@ _MOST_FINDINGS: Final = 20
 
 @attrs.define(eq=False)
 class SeparateCopies:
-    """Finds where a program needs separate copies of data on host and device: tracks who wrote each 64 KiB last."""
+    """Finds out whether a program needs separate copies of its data on host and device.
+
+    Such a program goes wrong with shared memory. For each stretch of 64 KiB, it tracks whether the host or the device
+    wrote last. findings: sentences on where the program relies on separate copies.
+    """
 
     findings: dict[str, None] = attrs.field(factory=dict)
     _mapped: dict[int, int] = attrs.field(factory=dict)
@@ -355,7 +362,7 @@ class SeparateCopies:
                 self._host_newer.discard(stretch)
 
     def copied(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Note that host and device have equal values now, because one was copied to the other."""
+        """Record that host and device have equal values of these bytes now, because one was copied to the other."""
         for stretch in self._stretches(block, address, nbytes):
             self._host_newer.discard(stretch)
             self._device_newer.pop(stretch, None)
@@ -494,9 +501,10 @@ class MemoryEvents:
             self.arrays.use(self.arrays.allocate(address, nbytes, "global", name))
 
     def begins(self, row: Row, where: str) -> HostBlock:
-        """Add an allocation, made at a line of the source, or in code that was not compiled for this (``where`` is "").
+        """Record an allocation that the program makes; return its array.
 
-        A small block that becomes known late gets the host's accesses from before.
+        row: the allocation's slot in the raw files. where: its source line, empty in code that `offloadrt cc` did not
+        compile. A small block that becomes known late gets the host's accesses from before.
         """
         how = a_of(row)
         block = self.arrays.allocate(row[2], row[3], {SCRATCH: "scratch", LATE: "small"}.get(how, "malloc"))
@@ -572,9 +580,9 @@ class MemoryEvents:
         return bool(self._pending.get(thread))
 
     def take_touches(self, thread: int, task: int) -> int:
-        """Close the list of the host's accesses since a thread's last record; return its number, -1 if it is empty.
+        """Close the list of the host's memory accesses since a thread's last record (step of a task).
 
-        task: the number of the task that the thread runs.
+        Returns the list's number, -1 if it is empty. task: the number of the task that the thread runs.
         """
         touches = self._pending.pop(thread, None)
         if not touches:
@@ -625,9 +633,9 @@ class MemoryEvents:
                     self.copies.copied(block, host, nbytes)
 
     def columns(self, arrays: Sequence[ArrayPlace]) -> tuple[dict[str, Column], Column]:
-        """Make the table columns of the host's accesses; return them, and by old number the new number of each list.
+        """Make the columns of the recording's table of host accesses.
 
-        arrays: where each array finally lies.
+        Returns them, and by old number the new number of each list of accesses. arrays: where each array finally lies.
         """
         table = ListTable("touches", "touch", ("array", "offset", "bytes", "kind"))
         places = [

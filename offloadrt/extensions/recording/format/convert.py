@@ -142,7 +142,10 @@ def _record(raw: Path) -> dict[str, Any]:
 def tables_of(
     process: RawProcess, record: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[Dictionaries, dict[str, Column]]:
-    """Make the tables of one process. Raises RecordingDamaged."""
+    """Make the tables of a recording for one process, from its raw files. Raises RecordingDamaged.
+
+    record, run: the lines on how the program was recorded, and on this run.
+    """
     assembler = Assembler(process, touches=bool(run.get("host_touches", True)), exact=bool(run.get("exact")))
     memory, calls = assembler.memory, assembler.calls
     for line in process.lines:

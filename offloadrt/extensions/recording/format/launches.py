@@ -88,7 +88,11 @@ class TracedLaunch:
 
 @attrs.frozen
 class LaunchRow:
-    """A launch as it was executed while it was recorded; equal launches share one row."""
+    """A launch of a kernel as it was executed while it was recorded; equal launches share one row.
+
+    trip: the number of iterations. gpu_threads: the threads of the whole grid, as a GPU runs them. trace: the number of
+    a trace (recorded memory accesses), its own or that of an earlier launch like it. counts: the counted work.
+    """
 
     trip: int
     teams: int
@@ -132,7 +136,10 @@ class _TracedParts:
 
 @attrs.define(eq=False)
 class LaunchTables:
-    """The tables of launches and traces. ``add`` reads what the recorder wrote about one launch."""
+    """Collects a recording's launches of kernels, and the traces of those launches whose memory accesses were recorded.
+
+    ``add`` reads what the recorder wrote about one launch.
+    """
 
     _arrays: HostArrays
     _device: DeviceBlocks

@@ -54,7 +54,7 @@ class HeldMutexes:
 
 @attrs.define(eq=False)
 class RecordedLocks:
-    """The locks of a process, tracked while its events are read."""
+    """Follows the locks of a process while its events are read, and gives them their numbers in the recording."""
 
     numbers: dict[tuple[int, int], int] = attrs.field(factory=dict)
     """By identifier and kind: the number in the recording."""
@@ -73,9 +73,10 @@ class RecordedLocks:
         return turn
 
     def begins(self, task: int, depends: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield (lock, turn) for each object in a task's `mutexinoutset` dependences; nothing if it has begun before.
+        """Record that a task begins, which by `mutexinoutset` dependences excludes others like a lock.
 
-        turn: how often the lock was acquired before. In `depends`, the kind of these dependences becomes IN_TURN.
+        Yields (lock, turn) for each object of these dependences; nothing if the task has begun before. turn: how often
+        the lock was acquired before. In `depends`, the kind of these dependences becomes IN_TURN.
         """
         if task in self._excluded:
             return
@@ -86,5 +87,5 @@ class RecordedLocks:
             yield lock, self.next_turn(lock)
 
     def ends(self, task: int) -> Iterable[int]:
-        """Return the locks that a task no longer holds by its dependences."""
+        """Record that a task has ended; return the locks that it held by its `mutexinoutset` dependences."""
         return self._excluded.pop(task, ())

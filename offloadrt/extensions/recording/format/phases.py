@@ -34,7 +34,10 @@ class _Open:
 
 @attrs.define(eq=False)
 class RecordedPhases:
-    """Follows the ranges (phases) that a program names. `names` has all their names, in order of appearance."""
+    """Follows the ranges (phases) that a program names by profiling calls such as NVTX's, while its events are read.
+
+    names: all their names, with a number for each, in order of appearance.
+    """
 
     _process: RawProcess
     names: dict[str, int] = attrs.field(factory=dict)

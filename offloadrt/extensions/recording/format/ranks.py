@@ -116,7 +116,7 @@ class RankCalls:
         self._places = {int(line["at"]): self._process.place_of(line) for line in places}
 
     def begins_in(self, task: TaskRow | None) -> bool:
-        """Tell whether a task has made MPI calls so far."""
+        """Tell whether a task of the program has made any MPI call so far."""
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:
@@ -145,7 +145,10 @@ class RankCalls:
         self.last_place = f"{site.call} at {site.where}" if site.line else site.call
 
     def end(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note the results of the MPI call that a thread is in. parts: the slots with the results."""
+        """Complete the record of the MPI call that a thread is in, by the call's results.
+
+        parts: the slots of the raw files that have the results, such as the messages that were received.
+        """
         call = self._open.pop(thread, None)
         if call is None:
             return

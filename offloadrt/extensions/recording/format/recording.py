@@ -34,7 +34,7 @@ FLAG: Final = 8
 
 
 class Step(enum.IntEnum):
-    """The kind of a record; it decides what the record's columns `subject` and `detail` mean."""
+    """The kind of a record, which is one step of a task; it decides what the columns `subject` and `detail` mean."""
 
     DIRECTIVE = 0
     """subject: number of the site; detail: number of the list of items."""
@@ -178,7 +178,7 @@ class MpiWorld(msgspec.Struct, frozen=True):
 
 
 class TaskKind(enum.IntEnum):
-    """The kind of a task: how OpenMP made it."""
+    """The kind of a task in a recording: by which construct OpenMP made it."""
 
     INITIAL = 0
     IMPLICIT = 1
@@ -205,7 +205,7 @@ class OmptOperation(enum.IntEnum):
 
 
 class StopKind(enum.IntEnum):
-    """Why AdaptiveCpp's compiler cannot remove the barrier of parallel algorithms at a source line."""
+    """The reasons why AdaptiveCpp's compiler cannot remove the barrier (wait) after parallel algorithms at a line."""
 
     ACCESS = 1
     """The host loads or stores memory there."""
@@ -287,7 +287,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class RecordedArray(msgspec.Struct, frozen=True):
-    """A block of host memory that directives or kernels use, from its allocation to its end."""
+    """A block of host memory that directives or kernels use, as the recording lists it."""
 
     name: str
     address: int
@@ -384,7 +384,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
-    """All parts of a recording that are not columns of numbers."""
+    """All parts of a recording that are not columns of numbers; the columns refer to their items by number."""
 
     meta: Meta
     sites: tuple[Site, ...]
@@ -447,7 +447,7 @@ LATER: Final = (
 
 
 def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return a file's columns, with empty ones for those that the offloadrt which wrote it did not have yet."""
+    """Return a file's columns, with empty ones added for those that an older offloadrt did not write yet."""
     made = dict(columns)
     if "use.first_range" not in columns and "use.first_run" in columns:
         made |= {name: np.zeros(0, COLUMNS[name]) for name in LATER if name.startswith("range.")}
@@ -550,7 +550,11 @@ class ListTable:
 def list_columns(
     table: str, row: str, fields: Sequence[str], lists: Sequence[Sequence[Sequence[int]]]
 ) -> dict[str, Column]:
-    """Join lists of rows to columns, named after `table` and `row`: where each list begins, and all rows in order."""
+    """Make the columns that store lists of rows: where each list begins, and the values of all rows in order.
+
+    table, row: the beginnings of the columns' names, for the lists and for their rows. fields: the names of a row's
+    numbers.
+    """
     first = np.zeros(len(lists) + 1, "u8")
     first[1:] = np.cumsum([len(rows) for rows in lists], dtype="u8")
     rows = [entry for entries in lists for entry in entries]
@@ -570,7 +574,11 @@ def row_columns(table: str, fields: Sequence[str], rows: Sequence[Sequence[int]]
 
 @attrs.define(eq=False)
 class TaskRow:
-    """A task while it is recorded. `records` has eight numbers for each record, one record after the other."""
+    """A task while a recording is made, with its records (steps), each of eight numbers, one after the other.
+
+    index: its number in the recording. kind: a `TaskKind`. thread: the host thread that makes it. team, number, size:
+    the team that it belongs to, its number there, and the team's size.
+    """
 
     index: int
     kind: int
@@ -592,7 +600,11 @@ class TaskRow:
         return len(self.records) // FIELDS
 
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
-        """Add a record and return its index in `records`; `cpu` is the CPU time in ns since the record before."""
+        """Add a record (one step of the task) and return its index in `records`.
+
+        step: its kind, which decides what `subject` and `detail` mean. cpu: the CPU time in ns since the record before.
+        touches: the number of the list of the host's memory accesses since then.
+        """
         place = len(self.records)
         self.records.extend((step, subject, detail, cpu, -1, -1, touches, -1))
         return place
@@ -644,7 +656,7 @@ _IDLE = (Step.FORK, Step.BARRIER, Step.REST)
 
 @attrs.define(eq=False)
 class TaskTree:
-    """The tasks of a recording, by team."""
+    """The tasks of a recording as a tree: by team, and by which task made them."""
 
     columns: Mapping[str, Column]
     members: dict[int, list[int]] = attrs.field(factory=dict)
@@ -683,7 +695,7 @@ class TaskTree:
         return slice(first, first + int(self.columns["task.count"][task]))
 
     def makers(self) -> dict[int, int]:
-        """Return, for each task that has one, the task that made it or that forked its team."""
+        """Return for each task the task that made it, or that forked its team; initial tasks have none."""
         step, subject = self.columns["record.step"], self.columns["record.subject"]
         makers = {}
         for task in range(len(self.columns["task.kind"])):

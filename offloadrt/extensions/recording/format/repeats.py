@@ -32,11 +32,11 @@ class RepeatsDiffer(RecordingError):
 
 
 def together(name: str, processes: Sequence[Sequence[Tables]]) -> tuple[list[dict[str, Column]], tuple[float, ...]]:
-    """Join the repeats of a run of one program; return the columns of each process, and a number for each repeat.
+    """Join the repeats of a recorded program: the host times become the medians over the repeats.
 
-    The columns have the median host times. The number is the repeat's host time over the sum of the medians. processes:
-    for each process its repeats, in the same order. name: the run's name in messages. Raises RepeatsDiffer if the
-    repeats did different operations.
+    Returns the columns of each process with these medians, and for each repeat its host time over the sum of the
+    medians. processes: for each process its repeats, in the same order. name: the run's name in messages. Raises
+    RepeatsDiffer if the repeats did different operations.
     """
     made = [_of_process(name, repeats) for repeats in processes]
     totals = sum(columns["record.repeats"].sum(axis=0, dtype="f8") for columns in made)
@@ -61,7 +61,10 @@ def _of_process(name: str, repeats: Sequence[Tables]) -> dict[str, Column]:
 
 
 def longest_of(repeats: Sequence[Tables]) -> Dictionaries:
-    """Return the dictionaries of the repeat whose columns `together` keeps: the first of those with most records."""
+    """Return the dictionaries (sites, arrays, …) that belong to the columns which `together` returns.
+
+    They are those of the repeat with most records, the first of several.
+    """
     return max(repeats, key=lambda tables: len(tables[1]["record.step"]))[0]
 
 
@@ -230,10 +233,10 @@ def _words(sign: Hashable) -> str:
 
 
 def at_times(columns: Mapping[str, Column], ratios: Sequence[float], wanted: float) -> dict[str, Column]:
-    """Return the columns with host times that sum up to `wanted` times those of the medians.
+    """Return a recording's columns with other host times, whose sum is `wanted` times that of the medians.
 
-    `ratios` are the repeats' host times over the medians'. The columns are a linear mix of the two nearest of repeats
-    and medians, so what was slow in a repeat stays slow.
+    ratios: the host time of each repeat over that of the medians. The times are a linear mix of the two nearest of
+    repeats and medians, so what was slow in a repeat stays slow.
     """
     cpu, times = columns["record.cpu"], columns["record.repeats"]
     known = sorted([(1.0, -1), *((ratio, number) for number, ratio in enumerate(ratios))])

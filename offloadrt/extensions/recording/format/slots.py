@@ -146,7 +146,7 @@ Row = tuple[int, int, int, int, int, int, int, int]
 
 
 def kind_of(row: Row) -> int:
-    """Return the kind of a slot of the raw files, as a `Slot`."""
+    """Return which kind of event a slot (fixed-size row) of the raw files has, as a `Slot`."""
     return row[0] & 0xFF
 
 
@@ -167,7 +167,10 @@ def signed(word: int) -> int:
 
 @attrs.frozen(eq=False)
 class RawProcess:
-    """The raw files of one process: its JSON lines, and the files with the slots of its threads."""
+    """The raw files that the recorder has written about one process: its JSON lines, and its threads' slots.
+
+    A slot is a row of fixed size. strings: texts of the process by their addresses.
+    """
 
     pid: int
     lines: tuple[dict[str, Any], ...]
@@ -230,7 +233,10 @@ PLACES: Final = "places.json"
 
 
 def died_key(process: Path) -> str:
-    """Return the key in PLACES for the death of a process; `process` is its file of JSON lines."""
+    """Return the key under which the file PLACES has the source line where a process died.
+
+    process: the file with the process's JSON lines.
+    """
     return f"died {process.stem}"
 
 
@@ -290,7 +296,7 @@ class Box:
 
     @classmethod
     def of(cls, arguments: Sequence[int]) -> Box | None:
-        """Read the recorded arguments; None if there are no dimensions, or more than were recorded."""
+        """Read the arguments of a recorded call; return None if they have no dimensions, or more than were recorded."""
         dimensions = arguments[3] if len(arguments) > 3 else 0
         if not 0 < dimensions <= (len(arguments) - _RECT_ARGUMENTS) // _EACH:
             return None
@@ -328,7 +334,7 @@ def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
 
 @attrs.frozen
 class AlgorithmWords:
-    """The words in which the recorder describes a call of a parallel algorithm."""
+    """The words in which the recorder describes a call of a C++ parallel algorithm: elements, policy, pointers."""
 
     words: Sequence[int]
 
@@ -338,10 +344,11 @@ class AlgorithmWords:
         return self.words[5 : 5 + self.words[3]]
 
     def items(self, kernels: int, arrays: Sequence[int]) -> list[tuple[int, int, int, int]]:
-        """Make the items of a recording: elements, policy, whether it is on the host, kernels; then its pointers.
+        """Make the list of items by which the recording stores the call of a parallel algorithm.
 
-        arrays: for each pointer the array that it points into, or NONE. The item of a pointer has its array, or size 1
-        if it points to the thread's stack. Pointers to unknown memory have no item.
+        First come four items with its elements, policy, whether it is on the host, and its kernels; then one for each
+        pointer. arrays: for each pointer the array that it points into, or NONE. The item of a pointer has its array,
+        or size 1 if it points to the thread's stack. Pointers to unknown memory have no item.
         """
         elements, policy, on_host, _, on_stack = self.words[:5]
         found: dict[tuple[int, int, int, int], None] = {}

@@ -319,7 +319,10 @@ def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
 
 
 def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
-    """Count directives by source line and by the bytes of their items; equal programs have equal counts."""
+    """Count the directives of a recording by source line and by the bytes of their items.
+
+    Two runs that do the same have equal counts.
+    """
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     pairs, times = np.unique(

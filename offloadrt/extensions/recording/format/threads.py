@@ -21,7 +21,10 @@ _FIRST: Final = 4
 
 @attrs.define(eq=False)
 class InitialTasks:
-    """The initial tasks of a process, tracked while its events are read."""
+    """Follows the initial tasks of a process (one per thread that OpenMP did not make) while its events are read.
+
+    It finds out during which steps of the program's first thread the others ran, where no synchronization says so.
+    """
 
     _first: list[TaskRow] = attrs.field(factory=list)
     _began: dict[int, list[int]] = attrs.field(factory=dict)
@@ -32,17 +35,23 @@ class InitialTasks:
     """The initial tasks that flags order."""
 
     def began(self, task: TaskRow, is_busy: Callable[[TaskRow], bool]) -> None:
-        """Note a new initial task. `is_busy` tells whether the last record of a task is not done yet."""
+        """Record that an initial task (a thread that OpenMP did not make) begins.
+
+        is_busy: tells whether the last record (step) of a task is not done yet.
+        """
         self._began[task.index] = [max(0, each.count - is_busy(each)) for each in self._first]
         if len(self._first) < _FIRST:
             self._first.append(task)
 
     def is_ordered(self, task: TaskRow) -> None:
-        """Note that a recorded flag says after what an initial task begins, so that its order is known."""
+        """Record that a recorded synchronization says after what an initial task begins, so that its order is known."""
         self._ordered.add(task.index)
 
     def did_something(self, task: TaskRow) -> None:
-        """Note an event of a task, if it is one of several initial tasks."""
+        """Record how far the program's first threads have got at an event of an initial task.
+
+        Nothing is done for other tasks, or while there is only one initial task.
+        """
         if len(self._began) > 1 and task.index in self._began:
             self._ended[task.index] = [each.count for each in self._first]
 
@@ -64,7 +73,11 @@ class InitialTasks:
 
 @attrs.define(eq=False)
 class RunningThread:
-    """The state of a thread while a recording is read: its task, the tasks that this one interrupts, and CPU time."""
+    """The state of a host thread while a recording is made from its events.
+
+    task: the task that it runs. below: the tasks that this one interrupts. work: its CPU time in ns since its last
+    record.
+    """
 
     number: int
     task: TaskRow | None = None

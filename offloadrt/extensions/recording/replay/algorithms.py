@@ -140,7 +140,10 @@ class Timed:
         return cls(begin, end, measure, left, bool(rounds), skipped, laps)
 
     async def passes(self, t: HostThread, place: str) -> None:
-        """Begin or end the measurement at an algorithm call; a program with explicit copies first waits."""
+        """Begin or end the measurement when the replay reaches an algorithm call.
+
+        place: the source line of the call. A program with explicit copies first waits for the device.
+        """
         is_open, is_end = self._open is not None, place == self.end
         begins = place == self.begin and not self.skipped and self.left > is_end
         if t.runtime.is_explicit and ((is_end and is_open) or begins or (self.laps is not None and is_open)):
@@ -163,7 +166,7 @@ class Timed:
 
 @attrs.define(eq=False)
 class ReplayedAlgorithms:
-    """Runs the algorithms of a recording as a program of C++ standard parallelism."""
+    """Replays a recorded program of C++ parallel algorithms on an emulated machine."""
 
     recording: Recording
     offload: StdPar
@@ -269,7 +272,7 @@ class ReplayedAlgorithms:
     # algorithms
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Reach a source line at which the barrier of the algorithms before it is not removed."""
+        """Reach a source line before which the host waits for the algorithms called (a barrier that stays)."""
         site = self.recording.dictionaries.sites[site_number]
         kind = self._words(site, items, 1)[0]
         if kind not in _MARKERS:
@@ -278,7 +281,11 @@ class ReplayedAlgorithms:
             await thread.executor.meets(_MARKERS[StopKind(kind)], site.call, site.file, site.line)
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
-        """Begin an algorithm, or add a kernel to the thread's algorithm; call the algorithm when it has all kernels."""
+        """Begin a recorded algorithm, or add a kernel to the thread's algorithm; call it when it has all kernels.
+
+        site_number, items, launch, operations: the numbers in the recording of its source line, of the list of its
+        items, of the kernel's launch, and of the list of recorded operations.
+        """
         thread, site = cast(HostThread, t), self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
         if site.is_algorithm:

@@ -24,9 +24,9 @@ _SHIFTS: Final = (1 << 14) - 1
 
 @attrs.frozen(eq=False)
 class TaskFrame:
-    """Says where the stack variables that a task sees lie in the replay.
+    """Says where the stack variables that a task sees lie in the replay, as several tasks may have the same variable.
 
-    By array number, it has what must be added to the recorded address.
+    By the array's number, it has what must be added to the recorded address.
     """
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
@@ -107,7 +107,7 @@ class TaskFrames:
 
 @attrs.define(eq=False)
 class PlacedArrays:
-    """The arrays that exist now, by their numbers in the recording.
+    """The arrays of a recorded program that exist now in its replay, by their numbers in the recording.
 
     Arrays on stacks are kept by number and shift, as each task that has such a variable sees its own.
     """

@@ -63,7 +63,7 @@ class _Used:
 
 @attrs.frozen
 class RecordedLaunch:
-    """A launch, and the memory that it uses besides its arguments.
+    """A launch of a recorded kernel, and the memory that the kernel uses besides its arguments.
 
     reaches: host memory that the kernel accesses through pointers. blocks: bytes of omp_target_alloc's blocks, and of
     such host memory, that it accesses.
@@ -76,7 +76,10 @@ class RecordedLaunch:
 
 @attrs.define(eq=False)
 class RecordedKernels:
-    """Makes launches from the rows of a recording. declared: by name, kernels whose costs were not recorded."""
+    """Makes the launches of a replay from those in the recording, with their counted work and traced accesses.
+
+    declared: by name, kernels whose costs were not recorded.
+    """
 
     recording: Recording
     most_threads: int

@@ -51,11 +51,11 @@ _NAMES: Final[dict[DataCall, str]] = {
 
 @attrs.frozen
 class LoweredItem:
-    """One argument of a runtime call: addresses of the host, bytes, and the bits of `OMP_TGT_MAPTYPE_*`.
+    """One map item of a directive as the compiler passes it to the runtime: host addresses, bytes, and a map type.
 
-    pointee: for an ATTACH or PTR_AND_OBJ item, the value of the pointer at `base`; None if it is not known. dimensions:
-    for a NON_CONTIG item, whose `size` is their number. components: the items that the mapper function of this item
-    pushes.
+    type: the bits of `OMP_TGT_MAPTYPE_*`. pointee: for an ATTACH or PTR_AND_OBJ item, the value of the pointer at
+    `base`; None if it is not known. dimensions: for a NON_CONTIG item, whose `size` is their number. components: the
+    items that the mapper function of this item pushes.
     """
 
     base: int
@@ -72,7 +72,10 @@ class LoweredItem:
 
 
 class LoweredProgram:
-    """The arrays of a lowered program by address; makes its directives, each of which is run by ``t.run``."""
+    """Makes directives from the runtime calls (`__tgt_…`) of compiled OpenMP code; each is then run by ``t.run``.
+
+    It has the program's arrays by address.
+    """
 
     def __init__(self, program: OpenMP) -> None:
         self._program = program
@@ -83,7 +86,7 @@ class LoweredProgram:
     def array(
         self, name: str, address: int, nbytes: int, kind: Kind = "heap", *, written: bool = False, pointer: int = 0
     ) -> HostArray:
-        """Add a phantom array at an address. Raises ValueError if it would overlap another one.
+        """Add an array without values at an address. Raises ValueError if it would overlap another one.
 
         written: the program has populated its pages. kind, pointer: as in `HostArray`; a `global` or a `link` is put
         into the image of every device, with a reference pointer at the address `pointer`.
@@ -118,9 +121,10 @@ class LoweredProgram:
     # directives
 
     def items(self, lowered: Iterable[LoweredItem]) -> MapItems:
-        """Prepare the map items of a call; they can be used for any number of calls while their arrays exist.
+        """Prepare the map items of a runtime call; they can be used for any number of calls while their arrays exist.
 
-        Raises ValueError for an item whose bytes do not all belong to one array.
+        lowered: the items as the compiler passes them. Raises ValueError for an item whose bytes do not all belong to
+        one array.
         """
         return MapItems(self._lowered(list(lowered), False))
 
@@ -193,7 +197,10 @@ class LoweredProgram:
         depend: Sequence[Depend] = (),
         name: str = "",
     ) -> Construct:
-        """Return the construct of a call of `__tgt_target_data_begin_mapper`, `…_end_mapper` or `…_update_mapper`."""
+        """Make the directive of a runtime call that begins or ends mappings, or updates data; ``t.run`` then runs it.
+
+        call: which of `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is.
+        """
         name = name or _NAMES[call]
         if call == "update":
             work = updating(items, name, self._program.declarations.strided_update == "specification")
@@ -215,9 +222,10 @@ class LoweredProgram:
         follows: Sequence[object] = (),
         blocks: Sequence[BlockUse] = (),
     ) -> Construct:
-        """Return the construct of a call of `__tgt_target_kernel`; 0 teams or threads: the program leaves them open.
+        """Make the target region of a call of `__tgt_target_kernel`; ``t.run`` then runs it.
 
-        follows, blocks: memory that the kernel uses besides its arguments, as in `OffloadedRegion`.
+        teams, threads: 0 if the program leaves them open. follows, blocks: memory that the kernel uses besides its
+        arguments, as in `OffloadedRegion`.
 
         The kernel's arguments are the items with TARGET_PARAM, in order: arrays, or numbers for items with LITERAL. A
         Launch is used as it is.

@@ -100,7 +100,10 @@ _MOST_NAMES: Final = 6
 
 
 class ObservedReplay:
-    """Sends what only a recording knows to the observer of its replay: source lines, host accesses, mistakes."""
+    """Tells the observer of a replay, such as the checker, what only the recording knows.
+
+    These are source lines, the host's memory accesses, and mistakes that the recorder saw.
+    """
 
     def __init__(self, tell: Tell, recording: Recording) -> None:
         self.in_run_order = False
@@ -129,7 +132,10 @@ class ObservedReplay:
             tell(ProgramCut())
 
     def ends(self) -> None:
-        """Report unset variables of host threads, how the program died, if it did, and what is not known of it."""
+        """Tell the observer, at the end of the program, which variables were unset, and how it died if it did.
+
+        What is not known of the program is told, too.
+        """
         for name, where, thread in self._recording.meta.unset:
             self._tell(VariableUnset(f"host thread {thread}", name, where))
         death = self._recording.meta.died
@@ -258,7 +264,8 @@ class ObservedReplay:
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
         """Report the bytes that the running thread's next launch reads only because it copies whole objects.
 
-        copied: for each range, whether it is in an array of the host, and its addresses.
+        copied: for each range, whether it is in an array of the host, and its addresses. device: the number of the
+        device.
         """
         for on_host, (begin, end) in copied:
             self._tell(KernelCopied(HOST if on_host else device, begin, end))
@@ -402,14 +409,17 @@ class Outcome:
 
 
 class OperationLog:
-    """A tool on all devices that counts the operations of the directive that each actor runs."""
+    """Counts the operations (copies, allocations, launches) of the directive that each thread runs in a replay.
+
+    It is a tool, in the sense of OMPT, on all devices.
+    """
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._of_actor: dict[object, Operations] = {}
 
     def begin(self) -> Operations:
-        """Begin a directive in the current actor; return the Counter that gets the directive's operations."""
+        """Begin to count the operations of a directive that the running thread begins; return the counter."""
         operations = self._of_actor[self._sim.current] = Counter()
         return operations
 
@@ -433,7 +443,10 @@ class OperationLog:
 
 @attrs.define(eq=False)
 class Oracle:
-    """Compares the operations of each directive with the recorded ones; `outcome` sums up by source line."""
+    """Compares what the emulator does for each directive with what the real runtime did when the program was recorded.
+
+    Compared are the operations: copies, allocations and launches. `outcome` sums up by source line.
+    """
 
     recording: Recording
     directives: int = 0
@@ -447,9 +460,10 @@ class Oracle:
     _lists: dict[int, Operations] = attrs.field(factory=dict)
 
     def compare(self, site: int, items: int, number: int, emulated: Operations) -> None:
-        """Compare a directive's operations with the recorded list `number`; -1: nothing was recorded.
+        """Compare the operations of one directive in the replay (`emulated`) with the recorded ones.
 
-        site, items: the numbers of the directive's source line (site) and of its list of items.
+        number: of the list of recorded operations; -1: nothing was recorded. site, items: the numbers of the
+        directive's source line (site) and of its list of items.
         """
         if number < 0:
             return

@@ -83,7 +83,10 @@ def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
 
 @attrs.define(eq=False)
 class RankReplay:
-    """Makes the MPI calls of one rank. device_of: returns the device that holds a buffer; None for host memory."""
+    """Makes the recorded MPI calls of one rank in a replay of all ranks.
+
+    device_of: returns the device that holds a buffer; None for host memory.
+    """
 
     recording: Recording
     process: Process

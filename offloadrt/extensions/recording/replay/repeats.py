@@ -23,7 +23,7 @@ Signs = npt.NDArray[np.int64]
 
 @attrs.frozen
 class Repeat:
-    """A phase that repeats: `instances` times `period` records, back to back, from record `first` on."""
+    """A part of a recorded task that repeats: `period` records (steps), `instances` times in a row, from `first` on."""
 
     first: int
     period: int
@@ -40,7 +40,10 @@ class Repeat:
 
 @attrs.define(eq=False)
 class RepeatFinder:
-    """Finds repeats in the tasks of a recording: sequences of records that occur several times in a row."""
+    """Finds repeats in the tasks of a recording, so that a replay can leave some of them out.
+
+    A repeat is a sequence of records (steps) that occurs several times in a row.
+    """
 
     recording: Recording
     tree: TaskTree

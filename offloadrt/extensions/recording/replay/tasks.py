@@ -44,9 +44,9 @@ _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
 
 @attrs.define
 class ThreadsBeside:
-    """The threads besides the first one whose order in time is not known from their synchronization.
+    """The threads of a recording of which it is not known what orders them, except for the program's first thread.
 
-    For each it is only known during which records of the first thread it ran. A recording without the host's
+    For each it is only known during which records (steps) of the first thread it ran. A recording without the host's
     synchronization has such threads, and some libraries make them.
     """
 
@@ -81,10 +81,10 @@ class ThreadsBeside:
 
 @attrs.define(eq=False)
 class Flag:
-    """An atomic variable or a lock of the program by which threads synchronize: counts its releases.
+    """An atomic variable or a lock by which the program's threads synchronize: counts how often it was released.
 
-    Releases have the numbers of the recording, and may come here in another order. So it counts how many
-    releases, from the first one on, have come without a gap.
+    Each release has a number in the recording, and may come in another order in the replay. `releases` is how many of
+    them, from the first one on, have come without a gap.
     """
 
     releases: int = 0
@@ -116,7 +116,7 @@ class Flag:
 
 @attrs.define(eq=False)
 class OrderedTurns:
-    """An ordered region, whose turns come in the order of the recording."""
+    """Lets threads execute an ordered region one after the other, in the order of the recording."""
 
     sim: Simulation
     next: int = 0
@@ -150,9 +150,10 @@ def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
 
 @types.coroutine
 def stacked(first: _Steps) -> Generator[Any, Any, None]:
-    """Run a coroutine; when it yields another one as `_OnTop`, run that to its end first, and so on, to any depth.
+    """Run a coroutine that calls others in deep nesting, without a deep stack of awaits.
 
-    If each awaited the next one instead, every step of the innermost would pass through all of them by recursion.
+    A coroutine yields `_OnTop` to have another one run to its end before it goes on itself. If each awaited the next
+    one instead, every step of the innermost would pass through all of them by recursion.
     """
     stack = [first]
     value: Any = None
@@ -183,9 +184,10 @@ def stacked(first: _Steps) -> Generator[Any, Any, None]:
 
 @attrs.define(eq=False)
 class TaskGroup:
-    """A taskgroup region: the tasks made in it, by its task and by these tasks, but in no inner taskgroup region.
+    """A taskgroup region of OpenMP, with the tasks for which its end waits.
 
-    A task ends after all taskgroup regions in it, so nobody else has to wait for the tasks of these.
+    These are the tasks made in it by its task and by these tasks, but in no inner taskgroup region. A task ends after
+    all taskgroup regions in it, so nobody else has to wait for the tasks of these.
     """
 
     outer: TaskGroup | None
@@ -215,7 +217,10 @@ class RunningTask:
 
 @attrs.define(eq=False, kw_only=True)
 class TeamTask(Task):
-    """A task of a team. `maker` is the task that made it; with `on_helpers`, hidden helper threads run it."""
+    """A task that belongs to the team of a parallel region, and is ready or waits for its dependences.
+
+    maker: the task that made it. on_helpers: whether hidden helper threads run it.
+    """
 
     maker: RunningTask
     group: TaskGroup | None
@@ -229,7 +234,7 @@ class TeamTask(Task):
 
 @attrs.define(eq=False)
 class ReplayTeam:
-    """The team of a parallel region, of `size` threads: its barriers and its tasks.
+    """The team of a parallel region in a replay, of `size` threads: its barriers and its tasks.
 
     A thread that waits may run another task meanwhile, unless that task might wait for what the thread has begun. The
     other task gets an actor of its own; if it has to wait, the thread goes on. So a replay of what had an order when it
@@ -445,7 +450,7 @@ _CHUNK = 1 << 12
 
 
 class ReplayedDirectives(Protocol):
-    """What a walk through a recording's tasks (`TaskWalk`) calls for records that do not synchronize threads."""
+    """What `TaskWalk` needs of a replayed program: methods for the steps that do not synchronize threads."""
 
     recording: Recording
     host_time: float
@@ -466,7 +471,7 @@ class ReplayedDirectives(Protocol):
 
 
 class TaskWalk:
-    """Walks through the tasks of a recording: executes their records and synchronizes their threads."""
+    """Replays the tasks of a recording: carries out their records (steps) in order, and synchronizes their threads."""
 
     def __init__(self, program: ReplayedDirectives, phases: StepSampler | None = None) -> None:
         self._program = program
@@ -500,7 +505,7 @@ class TaskWalk:
         return self._tree.roots()
 
     async def thread(self, t: ProgramThread, task: int) -> None:
-        """Execute an initial task, as a team of one thread, but not before the program has made that thread."""
+        """Replay an initial task on the thread `t`, as a team of one thread, once the program has made that thread."""
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
