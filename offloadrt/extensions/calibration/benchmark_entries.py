@@ -38,9 +38,10 @@ MEASURED: Final = (
 
 
 def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield a measurement for each profile entry that a known benchmark measures; None if no row has that benchmark.
+    """Yield a measurement for each entry (cost or rate) of a machine profile that a known benchmark measures.
 
-    rows: lines of the benchmarks' result files. base: the machine profile whose entries are measured anew.
+    Yields None for one if no row has that benchmark. rows: lines of the benchmarks' result files. base: the machine
+    profile whose entries are measured anew.
     """
     by_name: dict[_Name, list[BenchmarkRow]] = {}
     for row in rows:
@@ -210,7 +211,7 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Iterator[Measuremen
 
 
 def way_to_measure(entry: str, machine: str) -> str:
-    """Return the shell commands that measure an entry on a machine; an empty text if no benchmark measures it.
+    """Return the shell commands that measure an entry (cost or rate) of a machine profile; empty if no benchmark does.
 
     machine: the profile from which all other entries come.
     """

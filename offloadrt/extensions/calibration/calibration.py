@@ -36,7 +36,7 @@ _SAME: Final = 1.1
 
 @attrs.frozen
 class CalibratedEntry:
-    """An entry of the base profile, with the new value that a file's measurements give for it."""
+    """An entry (cost or rate) of the base machine profile, with the new value that a file's measurements give."""
 
     base: ProfileEntry
     measurement: Measurement
@@ -91,7 +91,7 @@ class Calibration:
 
 
 def calibrate(files: Sequence[Path], base: MachineSpec) -> Calibration:
-    """Measure from the files those entries of `base` for which they contain measurements.
+    """Measure from files those entries (costs and rates) of the machine profile `base` that they can show.
 
     If several files measure an entry, a benchmark is preferred to a trace, since a profiler adds time to each call, and
     then the file with the most operations. Raises CalibrationError for a file that cannot be used.

@@ -48,9 +48,10 @@ USED: Final = frozenset(
 
 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
-    """Yield a measurement for each profile entry that a profiler's trace can show; None if this trace does not show it.
+    """Yield a measurement for each entry (cost or rate) of a profile that a profiler's CUDA trace can show.
 
-    operations: the calls and commands of the trace. base: the machine profile whose entries are measured anew.
+    Yields None for one that this trace does not show. operations: the calls and commands of the trace. base: the
+    machine profile whose entries are measured anew.
     """
     for entries, least in ((_CALLS, 3), (_ONCE, 1)):
         for key, names in entries.items():

@@ -228,7 +228,7 @@ _MINORITY: Final = 0.1
 
 @attrs.frozen
 class Measurement:
-    """The measurement of one entry of a profile from one file, in SI units."""
+    """The measured value of one entry (cost or rate) of a machine profile, from one file, in SI units."""
 
     key: str
     value: float
@@ -270,11 +270,17 @@ class LinearCost:
     """How many operations the estimates are made from."""
 
     def fixed(self, key: str, what: str) -> Measurement | None:
-        """Return the measurement of the constant part of the cost; None if its median is not above 0."""
+        """Return the constant part of the cost as a measurement of the profile entry `key`.
+
+        what: what was measured, in words. Returns None if the part's median is not above 0.
+        """
         return _measurement(key, self.intercepts, what, self.count)
 
     def per_unit(self, key: str, what: str) -> Measurement | None:
-        """Return the measurement of the cost per unit of size; None if its median is not above 0."""
+        """Return the cost per unit of size as a measurement of the profile entry `key`.
+
+        what: what was measured, in words. Returns None if the part's median is not above 0.
+        """
         return _measurement(key, self.slopes, what, self.count)
 
 
@@ -319,7 +325,10 @@ def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def nearer_to(spec: MachineSpec, value: float, key: str, other: float) -> bool:
-    """Tell whether a time is nearer, by ratio, to the entry `key` of the base profile than to the time `other`."""
+    """Tell whether a measured time is nearer to a cost in the base profile than to another time, by ratio.
+
+    value: the measured time in seconds. key: the entry of `spec` with the cost. other: the other time in seconds.
+    """
     return (
         value * value < spec.value(key) * other if spec.value(key) < other else value * value > spec.value(key) * other
     )

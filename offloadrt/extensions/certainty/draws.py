@@ -111,7 +111,10 @@ def _source_of(key: str, spec: MachineSpec) -> tuple[object, ...]:
 
 
 def is_free(key: str, options: RunSpec) -> bool:
-    """Tell whether the options fix neither the value of an entry nor its position in its range."""
+    """Tell whether an uncertain entry (cost or rate of a machine) may be varied in a run with these options.
+
+    It may not if the options fix its value, or its position in its range.
+    """
     ends = options.range_end
     return not isinstance(ends, str) and key not in ends and key not in options.overrides
 
@@ -248,11 +251,12 @@ def sample(
     file: Path | None = None,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> DrawnRuns:
-    """Run all points with each of several draws (random samples) of the uncertain values, as the effort allows.
+    """Run all points of a sweep with each of several draws (random samples) of the uncertain values.
 
-    If the user did not set the number of draws (`effort.draws` is None), it stops if the first draws change nothing; a
-    point whose order against every other one of its case was the same in 16 draws is run no more; and if fewer than 8
-    draws were possible, no rows are returned. Before 16 draws or more it searches for entries that need not be varied.
+    effort: how many draws, and for how much time. If the user did not set the number of draws (`effort.draws` is None),
+    it stops if the first draws change nothing; a point whose order against every other one of its case was the same in
+    16 draws is run no more; and if fewer than 8 draws were possible, no rows are returned. Before 16 draws or more it
+    searches for entries that need not be varied.
 
     nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
     against each other. file: keeps finished runs, as that of `sweep`. advanced: called with the runs done and asked

@@ -209,7 +209,10 @@ class Access:
         return Story(self.strand.name, self.did, self.where, self.time_s)
 
     def surely_meets(self, other: Access) -> bool:
-        """Tell whether at least one byte is certainly touched by both accesses, whose ranges overlap."""
+        """Tell whether two accesses with overlapping ranges certainly touch a common byte.
+
+        An access that is not `exact` may touch only some bytes of its range.
+        """
         if self.exact and other.exact:
             return True
         if self.exact:
@@ -229,7 +232,7 @@ class Cell(ABC):
 
     @abstractmethod
     def part(self, begin: int, end: int) -> Self:
-        """Return a cell with the same knowledge for a part of this cell's addresses."""
+        """Return a cell for a part of this cell's addresses, about which the same is known."""
 
 
 C = TypeVar("C", bound=Cell)

@@ -312,7 +312,10 @@ class Mappings:
                 )
 
     def filled(self, entry: Entry) -> None:
-        """Note that the map clause which made this mapping also copies the data to the device."""
+        """Record that the map clause which made this mapping also copies the data to the device.
+
+        Readers of the data must then come after that clause, and not only after some map.
+        """
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_filled = True
             mapping.brought.append(mapping.references[0])
@@ -541,9 +544,10 @@ class RecordedFaults:
         self._kept.setdefault(self.strands.current(), []).append((event, mapping))
 
     def leave_out_strays(self, strand: Strand) -> None:
-        """Forget stray accesses of the kernel that a strand launches next: the runtime gives it wrong addresses.
+        """Forget the stray accesses of the kernel that a thread or task launches next.
 
-        A strand is a host thread or a task; a stray access is one outside the memory that the kernel may use.
+        It is called when the runtime gives the kernel wrong addresses. A stray access is one outside the memory that
+        the kernel may use. strand: the host thread or task.
         """
         self._kept.pop(strand, None)
 
@@ -673,7 +677,10 @@ class Tasks:
     _ends: dict[Hashable, Hashable] = attrs.field(factory=dict)
 
     def made(self, task: Hashable, where: str) -> None:
-        """Note that the running strand (host thread or task) makes a task, at the line `where`."""
+        """Record that the running host thread or task makes a deferred task.
+
+        task: an object that stands for it. where: the line of the program.
+        """
         maker = self.strands.current()
         who = maker.name if maker.deferred else f"task of {maker.name}"
         self._made[task] = Story(who, "is made", where, self.strands.sim.now)

@@ -239,7 +239,7 @@ class LostUpdates:
             region.writes.append(access)
 
     def kernel_ended(self, cause: int) -> None:
-        """Note that a kernel has ended, and judge the copies to the host that did not wait for it.
+        """Record that a kernel has ended, and judge the copies to the host that did not wait for it.
 
         cause: the number of the directive that launched the kernel.
         """

@@ -36,7 +36,10 @@ class MappedFreed:
 
 @attrs.frozen
 class KernelAccess:
-    """An access by a thread of a recorded kernel that is part of a race, or lies outside the kernel's arrays."""
+    """An access by a thread of a recorded kernel that the recorder reports as a mistake.
+
+    It is part of a race, or lies outside the kernel's arrays. thread, team: the numbers of the thread and of its team.
+    """
 
     thread: int
     team: int

@@ -58,10 +58,10 @@ class Costs(Trace):
             self.by(self._sim.current.index, kind, device, queue, cause, *payload)
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
-        """Note the time of a begin or end that concerns a copy, allocation, free or driver call; ignore other events.
+        """Take the time of a trace event that begins or ends a copy, allocation, free or driver call.
 
-        actor: the number of the actor that does it. cause: the number of its directive. payload: the event's own
-        fields.
+        Other events are ignored. actor: the number of the actor (thread or part of the machine) that does it. cause:
+        the number of its directive. payload: the event's own fields.
         """
         if kind is CallBegin:
             self._calls.setdefault(actor, []).append(self._now())
@@ -94,9 +94,9 @@ class Costs(Trace):
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
     def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return the virtual seconds that the next operation of this kind took.
+        """Return how many virtual seconds the next operation with these properties took; each call goes one further.
 
-        op: alloc, free, h2d or d2h. cause: the number of the directive that did it.
+        op: alloc, free, h2d or d2h. cause: the number of the directive that did it. address: the device address.
         """
         if op in ("alloc", "free"):
             lasted = self._lasted.get((op, device, cause, address))

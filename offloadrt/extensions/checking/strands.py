@@ -125,7 +125,10 @@ class EndedChains:
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
-        """Move all chains of `other` into this object. The shorter list is appended to the longer one, for speed."""
+        """Move all chains of `other` into this object.
+
+        Of the two lists, the shorter one is appended to the longer one, for speed.
+        """
         if other is self:
             return
         if len(self._chains) < len(other._chains):
@@ -225,7 +228,10 @@ class Strands:
     _chains: int = 0
 
     def current(self) -> Strand:
-        """Return the strand (host thread, task or queue) that runs now: the innermost one of the running actor."""
+        """Return the strand (host thread, task or queue) that runs now.
+
+        If the running actor is in several, such as a task inside a thread, it is the innermost one.
+        """
         actor = self.sim.running or self.sim.current
         running = self._running.get(actor)
         if running:
@@ -362,9 +368,10 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
-        """Begin a host function in the running actor, as a part of a queue's work.
+        """Begin a host function that a queue calls in the running actor, such as one of cudaLaunchHostFunc.
 
-        mark: what the program recorded in the queue (`Strands.marked`) at the function's place among the queue's work.
+        What it does counts as work of the queue. mark: what the program recorded in the queue (`Strands.marked`) just
+        before the function.
         """
         strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)

@@ -159,10 +159,10 @@ class Versions:
     def to_host(
         self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
     ) -> None:
-        """Note a copy from a device to the host: the host's bytes are now as new as the device's.
+        """Record a copy from a device to the host: the host's bytes are now as new as the device's.
 
-        copy: the copy's access to the host. is_counterpart: whether the device's bytes are the mapped copy of just
-        these host bytes. If they are other data, the copy counts as a write by the host.
+        begin: the device address. copy: the copy's access to the host. is_counterpart: whether the device's bytes are
+        the mapped copy of just these host bytes. If they are other data, the copy counts as a write by the host.
         """
         self._last += 1
         shift = host_begin - begin
@@ -178,7 +178,11 @@ class Versions:
                     mine.newest = mine.version  # the host replaces its own data by the kernel's
 
     def between_devices(self, source: int, source_begin: int, access: Access, entry: Entry | None) -> None:
-        """Note a copy from one block of device memory to another; if the target is mapped, it counts as a write."""
+        """Record a copy from one block of device memory to another; if the target is mapped, it counts as a write.
+
+        source, source_begin: the device and address of the source. access: the write to the target. entry: the target's
+        mapping, if any.
+        """
         if entry is not None:
             self.device_written(access, entry)
             return

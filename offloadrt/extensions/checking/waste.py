@@ -258,7 +258,10 @@ class Wastes:
         self._used(self._host, begin, end, writes is not True, writes is not False, exact and writes is True)
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Note that code whose accesses are not reported may read this range of host memory at any time from now."""
+        """Record that code whose accesses are not reported may read this host memory at any time from now.
+
+        Copies that bring something there then count as needed.
+        """
         for cell in self._host.cut(begin, end):
             cell.set_read()
         if (begin, end) not in self._shown:
@@ -279,7 +282,10 @@ class Wastes:
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
 
     def kernel_used(self, use: MemoryUse, memories: Memories) -> None:
-        """Note what a kernel reads or writes."""
+        """Record which memory a kernel reads or writes.
+
+        use: one such access. memories: the blocks and mappings that exist now.
+        """
         begin, end = use.begin, use.begin + use.nbytes
         if use.memory == HOST:
             self.host_used(begin, end, None if use.maybe else use.writes, use.exact)

@@ -533,9 +533,10 @@ def time_figure(result: Result) -> Any:
 
 
 def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
-    """Return the interval of base / own over the draws that both have; None if there are none.
+    """Return the interval of one run's figure over another's (base / own), over the draws that both have.
 
-    A draw is a run with a random sample of the uncertain values.
+    A draw is a run with a random sample of the uncertain values. name: the figure. Returns None if there are no such
+    draws.
     """
     one, other = base.intervals.get(name), own.intervals.get(name)
     if one is None or other is None or not all(other.values) or not other.nominal:

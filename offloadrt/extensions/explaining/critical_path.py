@@ -165,12 +165,12 @@ class History:
                 yield number
 
     def is_program(self, actor: int) -> bool:
-        """Tell whether an actor is a thread of the program, and not a part of the machine or the driver."""
+        """Tell whether an actor, by its index, is a thread of the program, and no part of the machine or driver."""
         name = self.names.get(actor, "")
         return name == "main" or bool(_PROGRAM.match(name))
 
     def actor_named(self, name: str) -> int | None:
-        """Return the index of the actor with a name; None if there is none."""
+        """Return the index of the actor (thread, or part of the machine or driver) with a name; or None."""
         return next((actor for actor, known in self.names.items() if known == name), None)
 
 

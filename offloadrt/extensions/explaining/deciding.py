@@ -129,7 +129,7 @@ def _moved(point: Point, keys: Iterable[str], end: str) -> Point | None:
 def idle_entries(
     points: Sequence[Point], nominal: Sequence[Result], pool: Executor, *, jobs: int = 1, budget_s: float = math.inf
 ) -> frozenset[str]:
-    """Return the uncertain profile entries that change no run at either end of their ranges.
+    """Return the uncertain entries (costs and rates of a machine) that change no run at either end of their ranges.
 
     points, nominal: the runs and their results with each range at its mean. budget_s: real time in seconds; entries
     that were not tried in time are not returned. The entries that are charged for nothing that the runs did are first
@@ -210,7 +210,7 @@ def screen(
     most: int | None = None,
     advanced: Told = _nothing,
 ) -> Screening:
-    """Find the uncertain profile entries that change a run if they are moved to the low or high end of their ranges.
+    """Find the uncertain entries (costs and rates of a machine) that change a run at an end of their ranges.
 
     nominal: the results of the runs (`points`) with every entry at the mean of its range. likely: a number for each
     entry; those with the largest are tried first, for example correlations over random samples. idle: entries that are

@@ -73,7 +73,10 @@ class _Thread:
 
 @attrs.define
 class ThreadTracks:
-    """One track for each host thread. Ending a slice also ends those still open inside it, so slices always nest."""
+    """Draws one track for each host thread, with slices (bars over time) that nest.
+
+    Ending a slice also ends those still open inside it.
+    """
 
     canvas: Canvas
     group: str
@@ -98,13 +101,17 @@ class ThreadTracks:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice on the actor's track; `what` is its key, such as ("wait", lock), by which `end` finds it."""
+        """Begin a slice (a bar over time) on a thread's track.
+
+        actor: the thread's index. what: the slice's key, such as ("wait", lock), by which `end` finds it. flows: the
+        numbers of arrows that join it to other slices. notes: details to show, by name.
+        """
         thread = self._thread(actor)
         thread.open.append(what)
         self.canvas.begin(thread.track, time_ps, name, flows, notes or {})
 
     def is_innermost(self, actor: int, what: tuple[str, object]) -> bool:
-        """Tell whether the slice with the key `what` is open on the actor's track and no other is open inside it."""
+        """Tell whether the slice with the key `what` is open on a thread's track, and no other is open inside it."""
         thread = self._threads.get(actor)
         return thread is not None and bool(thread.open) and thread.open[-1] == what
 
@@ -118,7 +125,7 @@ class ThreadTracks:
         self.canvas.end(thread.track, time_ps, notes or {})
 
     def end_all(self, actor: int, time_ps: int) -> None:
-        """End all open slices on the track of an actor that has finished."""
+        """End all open slices (bars) on the track of a thread that has finished."""
         thread = self._threads.get(actor)
         if thread is not None:
             for _ in thread.open:

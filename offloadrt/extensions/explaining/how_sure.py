@@ -46,9 +46,9 @@ _MOST = 3
 
 @attrs.frozen
 class Dependence:
-    """An uncertain profile entry that decides whether the sentence of `why` on what limits the run holds.
+    """An uncertain entry (cost or rate of the machine) that decides whether `why` names the right limit of a run.
 
-    correlation: of the entry's position in its range with whether the sentence holds, from -1 to 1.
+    correlation: of the entry's position in its range with whether the sentence on the limit holds, from -1 to 1.
     """
 
     entry: str
@@ -59,8 +59,8 @@ class Dependence:
 class Robustness:
     """Says how sure the sentence of `why` is that names what limits a run.
 
-    holds: in how many of the draws it holds; a draw is a run with a random sample of the uncertain costs. depends_on:
-    the entries that decide this. others: what limits the run in other draws.
+    holds: in how many of the draws the sentence holds; a draw is a run with a random sample of the uncertain costs.
+    depends_on: the uncertain entries that decide this. others: what limits the run in other draws.
     """
 
     holds: int
@@ -257,7 +257,7 @@ def _in_time(
 
 
 def order_effects(tried: Tried) -> list[str]:
-    """Return a sentence for each change with an order effect.
+    """Return a sentence for each change whose gain is not what one expects (an order effect).
 
     Such a change makes the run faster, but slower with some random samples of the costs or if only a part of the change
     is made; or it makes a cost cheaper and the run slower.
@@ -370,9 +370,9 @@ _LEAST = 4
 
 @attrs.frozen
 class TotalOrder:
-    """The total-order Sobol index of an entry, or of all others together, and half its 95 % interval's width.
+    """The total-order Sobol index of an uncertain entry: the part of a figure's variance in which it is involved.
 
-    The index is the part of a figure's variance in which the entry is involved.
+    entry: its name, or a word for all other entries together. half_width: half the width of the index's 95 % interval.
     """
 
     entry: str
@@ -406,10 +406,10 @@ class SobolIndices:
 def groups_of(
     places: Sequence[Mapping[str, str | float]], figures: Sequence[float], most: int = MOST
 ) -> dict[str, str]:
-    """Return the group of each uncertain entry: one of its own for the `most` that correlate best with a figure.
+    """Divide the uncertain entries into groups for Sobol indices; return the group of each entry.
 
-    All other entries share one group. places: for each draw (random sample), the position of every entry in its range.
-    figures: the figure in each draw.
+    Each of the `most` entries that correlate best with a figure is a group by itself; all others share one. places: for
+    each draw (random sample), the position of every entry in its range. figures: the figure in each draw.
     """
     found = correlations(places, figures)
     chosen = sorted(found, key=lambda entry: (-abs(found[entry]), entry))[:most]

@@ -63,7 +63,10 @@ class Holder:
 
 @attrs.frozen
 class ResourceUse:
-    """Says how one resource (a lock or a part of the machine) was used in the measured time."""
+    """Says how one resource (a lock, or a part of the machine such as a copy engine) was used in the measured time.
+
+    mean_queue: how many waited for it, on average.
+    """
 
     name: str
     utilisation: float

@@ -115,7 +115,7 @@ class Timeline:
         """Ignore instants: a timeline keeps only slices and counters."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """Note the new value of a counter at a time in picoseconds."""
+        """Record the new value of a counter at a time in picoseconds."""
         counter = self.counters[track]
         counter.times_ps.append(time_ps)
         counter.values.append(value)
@@ -124,7 +124,11 @@ class Timeline:
 def timeline_of(
     rows: Sequence[Row], path: Iterable[PathPart], window: tuple[int, int], causal_log: CausalLog | None = None
 ) -> Timeline:
-    """Draw a run, with its critical path on the first track; slices are cut to the window, begin and end in ps."""
+    """Draw a run as a timeline, with its critical path on the first track.
+
+    rows: the run's events. path: the parts of the critical path. window: begin and end, in picoseconds, to which slices
+    (bars) are cut. causal_log: the log of who let whom go on, for waits and arrows.
+    """
     timeline = Timeline(None if causal_log is None else causal_log.source_lines)
     drawing = Drawing(timeline, causal_log)
     drawing.draw(rows)

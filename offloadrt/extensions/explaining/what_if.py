@@ -388,7 +388,7 @@ class CurvePoint:
 
 @attrs.frozen
 class WhatIf:
-    """A change that was tried, and how much faster the run was with it."""
+    """A change of a run that was tried (another parameter, cost or option), and how much faster the run was with it."""
 
     change: Proposal
     elapsed_s: float

@@ -57,7 +57,10 @@ _ROUNDING = 1e-9
 
 
 def work_of(run: Run, causal_log: CausalLog) -> WorkDone:
-    """Count the work of a recorded run in its measured windows; instances of a sampled phase count by their weight."""
+    """Count the work (flops and bytes) of a recorded run in its measured time.
+
+    Iterations of a loop that stand for others, which were not run, count for all of these.
+    """
     assert run.trace is not None
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S)) for begin, end, _ in run.windows.spans]
     phases = [

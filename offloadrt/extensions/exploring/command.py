@@ -323,7 +323,11 @@ class FailureRecord:
         schedule: list[str],
         tried: int,
     ) -> FailureRecord:
-        """Convert a failing run to a record for JSON, with its token; this runs the program again."""
+        """Convert a failing run to a record for JSON, with its token; this runs the program again.
+
+        case: the run's schedule, costs and faults. reference: the outcome without these. schedule: lines that describe
+        the schedule. tried: how many runs were made to make the failure smaller.
+        """
         from offloadrt.extensions.exploring.program import lost_updates, token_of
 
         lost = lost_updates(_scenario_of(program), case)

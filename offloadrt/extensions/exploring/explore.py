@@ -258,7 +258,10 @@ class WitnessedProgram(Program, Protocol):
     """A program that can also list its awaits: its calls of the driver libraries, and the waits of its threads."""
 
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
-        """Run the program once, actors in the order in which they become ready; return its outcome and awaits."""
+        """Run the program once, with its schedule unchanged; return the outcome, and what it has awaited.
+
+        Unchanged means that actors go on in the order in which they become ready.
+        """
 
 
 @attrs.define(kw_only=True)
@@ -364,9 +367,10 @@ class Shrunk:
 def shrink(
     program: Program, plan: SchedulePlan, case: ScheduleCase, outcome: RunOutcome, reference: RunOutcome
 ) -> Shrunk:
-    """Make the failing run `case` of `program` smaller; return the smallest run found that fails in the same way.
+    """Make a failing run smaller; return the smallest run found that fails in the same way.
 
-    After KeyboardInterrupt, return the smallest one found until then.
+    case: the run's schedule, costs and faults. outcome, reference: the run's outcome, and that without these. plan: the
+    plan of schedules from which the case came. After KeyboardInterrupt, return the smallest run found until then.
     """
     shrunk = Shrunk(program, case, outcome, reference)
     with suppress(KeyboardInterrupt), patient_collector():

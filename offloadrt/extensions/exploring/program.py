@@ -51,7 +51,7 @@ _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
 
 @attrs.frozen
 class RunOutcome:
-    """What a run ended with: an error, the reports of checkers, or a result."""
+    """What a run ended with: an error, the reports of checkers, or a result. Runs with equal keys ended alike."""
 
     key: str
     """Two outcomes with the same key are the same outcome."""
@@ -261,9 +261,9 @@ class Program(Protocol):
         """Return the program's name in reports."""
 
     def run(self, case: ScheduleCase, strategy: Strategy, *, hash: bool = False) -> Ended:
-        """Run the program once, with the costs and faults of `case` and in the order of `strategy`.
+        """Run the program once, with the costs and faults of `case` and with the scheduling strategy `strategy`.
 
-        Raises UserError for wrong options.
+        hash: whether the trace hash is computed, which identifies a run. Raises UserError for wrong options.
         """
 
     def costs(self) -> tuple[str, ...]:

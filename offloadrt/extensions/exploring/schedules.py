@@ -25,10 +25,10 @@ from offloadrt.study.errors import UserError, did_you_mean
 
 @attrs.frozen
 class ScheduleCase:
-    """One schedule of a run, with the costs and the faults that the run has.
+    """Everything that makes one run of a program differ from others: its schedule, costs and faults.
 
-    The schedule is a strategy with its numbers, or a list of recorded departures: moments at which another actor goes
-    on than the one that became ready first.
+    The schedule is a strategy with its numbers, or a list of recorded departures: moments at which another actor
+    (thread or part of the machine) goes on than the one that became ready first.
     """
 
     kind: str = "fifo"
@@ -80,7 +80,7 @@ _STRATEGIES: Final[dict[str, Callable[[ScheduleCase], Strategy]]] = {
 
 
 def packed(case: ScheduleCase) -> list[Any]:
-    """Return a case as nested lists of plain values, for a token."""
+    """Return a case (schedule, costs and faults of a run) as nested lists of plain values, for a token."""
     departures = [
         [one.step, one.place] if isinstance(one, Choice) else [one.actor, one.time, one.seconds]
         for one in case.departures
@@ -91,7 +91,10 @@ def packed(case: ScheduleCase) -> list[Any]:
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
-    """Return the case from the list that `packed` makes. Raises ValueError, TypeError or KeyError for another list."""
+    """Return the case (schedule, costs and faults of a run) from the nested list that `packed` makes.
+
+    Raises ValueError, TypeError or KeyError for another list.
+    """
     kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),
@@ -219,7 +222,11 @@ CHECKED = "check"
 
 @attrs.frozen
 class Token:
-    """A run as text: program, parameters, options and case, and hashes by which a replay recognizes the same run."""
+    """A run as one line of text, from which it can be repeated exactly.
+
+    It has the program, parameters, options, schedule, costs and faults, and hashes by which a replay recognizes the
+    same run.
+    """
 
     program: str
     """The scenario's reference, or the node id of a pytest test."""

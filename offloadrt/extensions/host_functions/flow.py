@@ -40,7 +40,10 @@ class HostBranch:
 
 @attrs.define(eq=False)
 class Node(Generic[Op]):
-    """A point of a function's control flow. A node where paths only part or meet has no operation."""
+    """A point of a function's control flow, with the operation that is executed there.
+
+    A node where paths only part or meet has no operation. next: the nodes to which control goes from here.
+    """
 
     operation: Op | None = None
     branch: HostBranch | None = None
@@ -576,9 +579,9 @@ Weights = defaultdict[Node[Any], int]
 
 
 def frequencies(pieces: Sequence[Piece[Any]], entry: Node[Any]) -> dict[Node[Any], float]:
-    """Return how often each node is executed in one run of the function. Unreachable nodes may be missing.
+    """Return how often each node of a control-flow graph is executed, on average, in one run of the function.
 
-    pieces: the graph. entry: its first node.
+    pieces: the graph. entry: its first node. Unreachable nodes may be missing.
     """
     sides: dict[Node[Any], list[int]] = {}
     _weigh(pieces, defaultdict(lambda: STAYS), STAYS, sides)

@@ -200,9 +200,10 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Walk through a loop for all its iterations.
+        """Walk through a loop for all its iterations; what a name stands for may differ between iterations.
 
-        Names that the loop assigns stand for different things in different iterations.
+        node: the loop. loop: the graph's loop. head: walks through what is executed before each iteration. endless:
+        whether it ends only by a jump.
         """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 

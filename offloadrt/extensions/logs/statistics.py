@@ -52,7 +52,10 @@ class LockWaits:
         return actor in self._woken
 
     def since(self, actor: int) -> tuple[str, int] | None:
-        """Return the lock that an actor waits for, and since when in picoseconds; None if it waits for none."""
+        """Return the lock that an actor (thread or part of the machine) waits for, and since when in picoseconds.
+
+        Returns None if it waits for none.
+        """
         return self._waits.get(actor)
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:

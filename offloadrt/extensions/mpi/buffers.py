@@ -79,11 +79,17 @@ class MpiBuffer:
         return "host memory" if self.device is None else f"device {self.device}"
 
     def read(self) -> Bytes | None:
-        """Return a packed copy of the buffer's bytes; None for a phantom, which has no data."""
+        """Return a copy of the buffer's bytes without the gaps of a derived datatype.
+
+        Returns None for a buffer without values (a phantom), of which only the time is modelled.
+        """
         return None if self.values is None else np.ascontiguousarray(self.values).reshape(-1).view(np.uint8).copy()
 
     def write(self, packed: Bytes | None) -> None:
-        """Store packed bytes at the buffer's beginning, up to its length; do nothing if it has no data (a phantom)."""
+        """Store bytes, one after the other, in the buffer from its beginning on, up to its length.
+
+        Does nothing for a buffer without values (a phantom), of which only the time is modelled.
+        """
         if packed is None or self.values is None or not packed.size:
             return
         packed = packed[: self.nbytes]

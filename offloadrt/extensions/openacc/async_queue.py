@@ -83,7 +83,7 @@ class AsyncQueue:
                 await device.plugin.wait_event(queue, event)
 
     async def drain(self, device: OffloadDevice, cause: int) -> None:
-        """Wait for everything in the queue, then do the work that its directives deferred.
+        """Wait for everything in the async queue, then do what its directives have left for later, such as frees.
 
         cause: the number of the directive that waits. Raises the error of a kernel in the queue. If this call is left
         early, the next one does the rest.

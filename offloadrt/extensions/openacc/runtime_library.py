@@ -164,7 +164,11 @@ class KernelRecords:
             device.compute.ended = self._ended
 
     def expect(self, device: int, directive: int, execution: InFlight) -> None:
-        """Register that a directive (its number) is about to launch its kernel on a device as part of `execution`."""
+        """Register that a directive is about to launch its kernel on a device.
+
+        directive: the directive's number. execution: the execution of the kernel, perhaps on several devices, to which
+        the launch belongs.
+        """
         self._in_flight[device, directive] = execution
 
     def _ended(self, device: int, packet: KernelPacket, begin: float, end: float) -> None:
@@ -221,7 +225,7 @@ def compiler_model(name: str, pools: bool = False) -> CompilerModel:
 
 @attrs.frozen(eq=False)
 class RuntimeLibrary:
-    """The parts of the run-time library that one program uses."""
+    """The run-time library of the OpenACC compiler with which one program is linked: its parts."""
 
     compiler: CompilerModel
     """The model of the compiler whose library it is."""

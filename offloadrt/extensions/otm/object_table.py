@@ -234,7 +234,7 @@ class ManagedObject:
 
     @property
     def placement(self) -> ObjectPlacement | None:
-        """Return the latest decision as a result of the run; None when there was none."""
+        """Return where the object lies and how the device reaches it, as decided last; None without a decision."""
         placed, known = self.latest, self.known
         if placed is None:
             return None
@@ -266,7 +266,7 @@ class ObjectTable:
         self._freed: list[ObjectPlacement] = []
 
     def find(self, array: HostArray) -> ManagedObject | None:
-        """Return the entry of an array; make it at the first call.
+        """Return the object (state on this device) of an array; make it at the first call.
 
         Returns None when no target region of the program uses an object of that name.
         """

@@ -431,7 +431,7 @@ class TargetRegion:
 
 @attrs.frozen
 class ObjectFrequency:
-    """An object's entry in OTM's table: how often it is accessed, its rank, and where."""
+    """How often an object (array) is accessed: its global access frequency, its rank by that, and where it is used."""
 
     name: str
     gaf: float
@@ -484,7 +484,7 @@ class HostProgram:
         return cls(regions, objects)
 
     def object(self, name: str) -> ObjectFrequency:
-        """Return the entry of an object. Raises KeyError when no region uses it."""
+        """Return how often the object (array) of this name is accessed. Raises KeyError when no region uses it."""
         for entry in self.objects:
             if entry.name == name:
                 return entry

@@ -18,18 +18,21 @@ class Tool(Protocol):
     """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Note that a directive begins to work on these map items (`target_map_emi`); a target region calls it once."""
+        """Take note that a directive begins to work on these map items; a target region calls this once.
+
+        It is OMPT's `target_map_emi`. call: the directive's name.
+        """
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        """Note a data operation (`target_data_op_emi`), whose kind is `op`.
+        """Take note of an operation of the runtime on device memory (OMPT's `target_data_op_emi`).
 
-        op: alloc, h2d, d2h, delete, attach, associate, disassociate.
+        op: its kind: alloc, h2d, d2h, delete, attach, associate, disassociate. array: the host's array; None for none.
         """
 
     def target_submit(self, device: int, kernel: str) -> None:
-        """Note that a kernel is about to be launched (`target_submit_emi`)."""
+        """Take note that a kernel is about to be launched on a device (OMPT's `target_submit_emi`)."""
 
 
 def start_tool(device: OffloadDevice, tool: Tool) -> None:

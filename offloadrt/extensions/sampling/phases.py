@@ -42,7 +42,7 @@ _UNEVEN_ERRORS = 3.0
 
 @attrs.frozen
 class LeftOut:
-    """A loop of one actor of which some iterations (instances) were not run; times are virtual seconds."""
+    """A loop of one thread of which some iterations (instances) were not run; times are virtual seconds."""
 
     actor: int
     group: _LoopGroup = attrs.field(repr=False, eq=False)
@@ -135,7 +135,7 @@ class _LoopGroup:
 
 
 class RepeatedPhases:
-    """Leaves out instances of the repeated phases of one run, and estimates what they would have added.
+    """Leaves out some iterations of a run's long loops (repeated phases), and estimates what they would have added.
 
     counted: returns the counts of the run since its start.
     """
@@ -151,7 +151,7 @@ class RepeatedPhases:
         self._skipped: list[LeftOut] = []
 
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
-        """Yield the indices of the instances of a loop to run: a few that stand for all, or all of a short loop.
+        """Yield which iterations (instances) of a loop to run: a few that stand for all, or all of a short loop.
 
         count: how many instances the loop has. key: loops with the same key, in several threads that wait for one
         another in the loop, leave out the same instances; without a key, so do the n-th loops of several threads if

@@ -162,29 +162,38 @@ class Algorithms(ABC):
         dtype: DTypeLike = np.float64,
         iterations: int | None = None,
     ) -> Any:
-        """Run ``std::transform_reduce``; return what the kernel leaves in its last parameter.
+        """Run ``std::transform_reduce``; return what the kernel leaves in its last parameter, the reduced value.
 
-        Returns None where an array is a phantom, since nothing is computed then.
+        init: the value with which the reduction begins. dtype: the type of the result. iterations: how many, for a
+        kernel that is declared by its costs. Returns None where an array is a phantom (without values), since nothing
+        is computed then.
         """
         return await self.invoke(AlgorithmCall("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
     async def reduce(
         self, policy: ExecutionPolicy, array: UsmArray, init: Any = 0.0, operation: ReduceOperation = "plus"
     ) -> Any:
-        """Run ``std::reduce``; return None where the array is a phantom, since nothing is computed then."""
+        """Run ``std::reduce`` over all elements of an array, and return the result.
+
+        init: the value with which the reduction begins. Returns None where the array is a phantom (without values),
+        since nothing is computed then.
+        """
         return await self.invoke(
             AlgorithmCall("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
         )
 
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::any_of``: tell whether the predicate holds for some element; None where an array is a phantom."""
+        """Run ``std::any_of``: tell whether the predicate holds for some element.
+
+        Returns None where an array is a phantom (without values).
+        """
         count = await self._count("any_of", policy, predicate, arguments)
         return None if count is None else count > 0
 
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::all_of`` on the elements of the first array; return None where an array is a phantom.
+        """Run ``std::all_of``: tell whether the predicate holds for all elements of the first array.
 
-        Raises ValueError if no argument is an array.
+        Returns None where an array is a phantom (without values). Raises ValueError if no argument is an array.
         """
         first = next(pointers(direct(arguments)), None)
         if first is None:
@@ -193,7 +202,10 @@ class Algorithms(ABC):
         return None if count is None else count == first.nbytes // first.itemsize
 
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::none_of``: tell whether the predicate holds for no element; None where an array is a phantom."""
+        """Run ``std::none_of``: tell whether the predicate holds for no element.
+
+        Returns None where an array is a phantom (without values).
+        """
         count = await self._count("none_of", policy, predicate, arguments)
         return None if count is None else count == 0
 

@@ -36,7 +36,7 @@ class PrefetchCrash(OffloadError):
 
 
 class UnfinishedRead(OffloadError):
-    """Raised when the host touched data of a kernel that has not finished: a needed barrier was elided."""
+    """Raised when the host touched data of a kernel that has not finished: a needed barrier (wait) was elided."""
 
 
 class HeuristicDatabaseError(ValueError):
@@ -87,9 +87,10 @@ class UsmArray(HostArray):
 
     @property
     def data(self) -> NDArray[Any]:
-        """Return the values as the host sees them.
+        """Return the values of the array as the host sees them.
 
-        Raises UnfinishedRead while a kernel writes them, TypeError for a phantom and for device memory.
+        Raises UnfinishedRead while a kernel writes them. Raises TypeError for device memory, and for an array without
+        values (a phantom).
         """
         self.check_host_access(writes=False, hint=_HINT)
         return self._values()

@@ -409,9 +409,9 @@ class MemoryScope(Scope):
         return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
 
     def access_marker(self, node: ast.expr) -> Marker | None:
-        """Return the kind of operation that reading or writing `node` is; None where it touches no memory.
+        """Return which kind of operation a read or write of `node` is for the decision where the host waits.
 
-        node: a name, an element or an attribute.
+        node: a name, an element or an attribute. Returns None where it touches no memory.
         """
         base, depth = node, 0
         while isinstance(base, ast.Subscript | ast.Attribute):
@@ -423,7 +423,10 @@ class MemoryScope(Scope):
         return Marker.STACK_ACCESS if on_stack else Marker.HOST_ACCESS
 
     def method_marker(self, call: ast.Call, name: str) -> Marker | None:
-        """Return the kind of operation that a call of the thread's method `name` is; None if it touches no memory."""
+        """Return which kind of operation a call of the thread's method `name` is for the decision where the host waits.
+
+        Returns None if the call touches no memory.
+        """
         if name not in ALGORITHMS:
             marker = METHODS.get(name, Marker.CALL)
             return self.access_marker(call.args[0]) if marker is Marker.HOST_ACCESS and call.args else marker

@@ -314,7 +314,10 @@ WHOLE_CASE: Final = -1
 
 @attrs.frozen
 class ReplayDifference:
-    """A field in which the emulator differs from the record. step: WHOLE_CASE for the outcome of the whole program."""
+    """A field in which the emulator's replay of a recorded program differs from what the real runtime did.
+
+    step: WHOLE_CASE for the outcome of the whole program.
+    """
 
     case: str
     step: int
@@ -672,8 +675,9 @@ def replay_case(
 ) -> list[ReplayDifference]:
     """Replay one recorded program; return all differences in order, none if the emulator does what was recorded.
 
-    `gear` is the emulator's engine. `machine` replaces the default machine for the program's mode (copy or usm). With
-    `lowering`, the lowered items (order, addresses, sizes, map types) are compared with clang's as well.
+    gear: the emulator's engine. machine: replaces the default machine for the program's mode (copy or usm). lowering:
+    compare also the map items that the compiler passes to the runtime (order, addresses, sizes, map types) with
+    clang's.
     """
     sim = Simulation(gear=gear)
     replay = Replay(case, sim, machine or MACHINES[case.mode], lowering)

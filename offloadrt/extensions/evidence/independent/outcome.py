@@ -78,7 +78,7 @@ class PredictedValue:
 
 @attrs.frozen
 class PredictedEntry:
-    """One entry of the file of measurements: its values with their predictions."""
+    """One measured result of the file of measurements (an entry): its values with their predictions."""
 
     id: str
     kind: str

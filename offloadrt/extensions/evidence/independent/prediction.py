@@ -71,7 +71,7 @@ from offloadrt.study.sweep import Keys, Point, SweepOutcome, sweep
 
 
 class ReportedValue(msgspec.Struct, frozen=True):
-    """One number that an entry reports as measured."""
+    """One number of a measured result: what it is, its unit, and the number as reported."""
 
     name: str
     unit: str
@@ -80,7 +80,10 @@ class ReportedValue(msgspec.Struct, frozen=True):
 
 
 class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names the figure of a run that predicts a value, and how that run differs from the entry's run."""
+    """Says which figure (named result) of which run predicts a measured value.
+
+    The run is that of the entry (measured result), but for the differences that are given here.
+    """
 
     figure: str
     scenario: str | None = None
@@ -315,7 +318,7 @@ class PlannedValue:
 
 @attrs.frozen
 class EntryPlan:
-    """An entry of the file with the plans to predict all its values."""
+    """A measured result of the file (an entry), with how each of its values will be predicted."""
 
     entry: MeasuredResult
     values: Sequence[PlannedValue]

@@ -87,12 +87,18 @@ class Claim:
 
     @property
     def evaluated(self) -> str:
-        """Return the claim's `expression` with numbers in place of names. Raises KeyError for an unknown name."""
+        """Return the claim's `expression`, a text for the report, with numbers in place of names.
+
+        Raises KeyError for an unknown name.
+        """
         return self._filled(self.expression)
 
     @property
     def failing(self) -> str:
-        """Return what makes the claim fail: `fails_if`, or figures beyond its limits; empty if it has neither."""
+        """Return, in words for the report, what would make the claim fail; empty if nothing says so.
+
+        It is `fails_if`, or figures beyond the claim's limits.
+        """
         if self.fails_if:
             return self._filled(self.fails_if)
         low, beyond, most, short_of = self._limits

@@ -202,7 +202,11 @@ class JudgingGrid(ABC):
         """Return in words how many runs the grid has, for the report."""
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Return the point (one run) of the paper's scenario, or of another; `record` says whether events are kept."""
+        """Return a point of a sweep (one run) for a judge to ask for.
+
+        parameters: of the paper's scenario, or of `scenario` if that is given. record: whether the run's events are
+        kept.
+        """
         chosen = scenario if isinstance(scenario, Scenario) else registry.find(scenario or self.scenario)
         options = attrs.evolve(self.options, record=record)
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)

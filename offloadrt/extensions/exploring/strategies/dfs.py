@@ -28,11 +28,11 @@ class Dfs:
     held: float = 0.0
 
     def after(self, departures: Sequence[Departure], chances: Sequence[Chance]) -> Iterator[tuple[Departure, ...]]:
-        """Yield the schedules with one departure more than a run, each as a tuple of departures.
+        """Yield the schedules that have one departure more than a run, each as a tuple of departures.
 
-        departures: those of the run. chances: all moments at which another actor than the first that was ready could
-        have gone on, or an actor could have been held back. The added departure comes after all others, so that every
-        schedule is yielded once.
+        A departure is a moment at which another actor goes on than the one that became ready first. departures: those
+        of the run. chances: all moments at which the run could have had one. The added departure comes after all
+        others, so that every schedule is yielded once.
         """
         if len(departures) >= self.bound:
             return

@@ -54,9 +54,9 @@ class Watched:
 class Recorded(Watched):
     """Chooses as ``strategy`` does, and records each choice of another actor than the one that became ready first.
 
-    A `Schedule` made from ``departures``, with the same ``reach``, repeats the run exactly. ``lateness`` is a shorter
-    list that repeats it only approximately: for each actor that was passed over or held back, it has one `Hold` with
-    the seconds by which the actor went on later.
+    An actor is a thread or a part of the machine. A `Schedule` made from ``departures``, with the same ``reach``,
+    repeats the run exactly. ``lateness`` is a shorter list that repeats it only approximately: for each actor that was
+    passed over or held back, it has one `Hold` with the seconds by which the actor went on later.
     """
 
     detailed: bool = False

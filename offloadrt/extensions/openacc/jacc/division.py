@@ -588,7 +588,7 @@ class Exchange:
         )
 
     async def after(self, division: Division, communication: Communication) -> None:
-        """Record, after a divided kernel, that each device has only its own parts up to date, and send these parts.
+        """Record, after a divided kernel, that each device has only the bytes that it computed up to date; send them.
 
         communication: with ``all-to-all`` each part goes to all other devices; with ``needed`` only partial results of
         reductions are sent now, and other bytes before a kernel that reads them.

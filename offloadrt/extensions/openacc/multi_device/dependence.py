@@ -131,7 +131,10 @@ iteration.
 
 @attrs.frozen
 class Predicate:
-    """The condition that an index lies in that part of a written array which the device owns."""
+    """A condition under which a device needs an access: an index lies in the device's part of a written array.
+
+    region: the array's name. index: the index as a polynomial; None if it is read from data.
+    """
 
     region: str
     index: Polynomial | None
@@ -192,7 +195,10 @@ NEVER = Guard()
 
 @attrs.frozen
 class Elements:
-    """The elements whose index in a dimension, plus a shift, lies in the device's part of a written array."""
+    """Needed elements of an array: those whose index, plus a shift, lies in the device's part of a written array.
+
+    dimension: the index's dimension. region: the written array's name.
+    """
 
     dimension: int
     region: str

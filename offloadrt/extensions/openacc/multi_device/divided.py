@@ -414,7 +414,7 @@ class Part:
 
 @attrs.frozen(eq=False)
 class DividedKernel(abc.ABC):
-    """A kernel that was changed to do a part of its work. Arrays are in C order; all offsets are in bytes."""
+    """A kernel changed so that each device does a part of the work. Arrays are in C order; offsets are in bytes."""
 
     original: Kernel = attrs.field(repr=False)
     kernel: Kernel

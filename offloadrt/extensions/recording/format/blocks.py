@@ -347,14 +347,14 @@ class SeparateCopies:
         return range(max(first, low // STRETCH), min(last, -(-high // STRETCH)))
 
     def map(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Note that a block of device memory holds these bytes of an array from now on."""
+        """Record that a block of device memory holds a copy of these bytes of an array from now on."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 0) + 1
             self._host_newer.discard(stretch)
             self._device_newer.pop(stretch, None)
 
     def unmap(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Note that the device block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
+        """Record that the device block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 1) - 1
             if not self._mapped[stretch]:
@@ -368,7 +368,7 @@ class SeparateCopies:
             self._device_newer.pop(stretch, None)
 
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
-        """Note that the host loads (kind 1) or stores (2) these bytes, and find loads of what only the device has."""
+        """Record that the host loads (kind 1) or stores (2) these bytes; find loads of what only the device has."""
         for stretch in self._stretches(block, address, nbytes):
             kernel = self._device_newer.pop(stretch, None)
             if kernel is not None and kind & LOADS:
@@ -377,7 +377,7 @@ class SeparateCopies:
                 self._host_newer.add(stretch)
 
     def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
-        """Note that a kernel or an MPI call loads (kind 1) or stores (kind 2) these bytes in device memory.
+        """Record that a kernel or an MPI call loads (kind 1) or stores (kind 2) these bytes in device memory.
 
         who: the kernel or call in words, for messages.
         """
@@ -467,9 +467,10 @@ class MemoryEvents:
         self.arrays.on_new = self._place
 
     def makes_task(self, thread: int, is_target: bool) -> None:
-        """Note that a thread makes a task. Before a target task, host accesses to unknown memory are kept.
+        """Record that a thread makes a task, which may map memory that is not known yet.
 
-        The target task may map that memory, which then becomes a known array.
+        Before a target task, the host's accesses to unknown memory are kept: if the task maps that memory, it becomes a
+        known array.
         """
         if is_target:
             self._made_target.add(thread)
@@ -540,7 +541,7 @@ class MemoryEvents:
         return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
-        """Note a memory access of the host that the recorder has written since the thread's last record.
+        """Take a memory access of the host from the raw files; it happened since the thread's last record (step).
 
         row: the slot (fixed-size row of the raw files) with the kind of access, the address and the bytes.
         """
@@ -558,7 +559,10 @@ class MemoryEvents:
         self.touch(thread, kind, address, nbytes)
 
     def touch(self, thread: int, kind: int, address: int, nbytes: int) -> None:
-        """Note that the host accesses these bytes, as far as they lie in arrays. kind: bits for loads and stores."""
+        """Record that the host accesses these bytes, as far as they lie in known arrays.
+
+        kind: bits for loads and stores.
+        """
         pending = self._pending.setdefault(thread, [])
         blocks = self.arrays.overlapping(address, nbytes)
         if not blocks and (self._regions or thread in self._made_target):

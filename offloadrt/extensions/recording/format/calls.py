@@ -96,7 +96,7 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows a process's calls of the offloading runtime, and completes the records of these calls."""
+    """Follows a process's calls of the offloading runtime, to make the recording's records (steps of tasks) of them."""
 
     _process: RawProcess
     memory: MemoryEvents
@@ -166,7 +166,7 @@ class RuntimeCalls:
         return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
 
     def begin(self, event: RecordedEvent, task: TaskRow, place: int) -> None:
-        """Note the begin of a call, and in which arrays its map items lie now. place: its record's index in `task`."""
+        """Begin the record of a call; look up its map items' arrays now. place: the record's index in `task`."""
         parts = event.parts
         items = [part for part in parts if kind_of(part) == Slot.ITEM]
         kernel = next((part for part in parts if kind_of(part) == Slot.KERNEL), None)
@@ -348,7 +348,7 @@ class RuntimeCalls:
                 self.done(row[2])
 
     def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
-        """Move the record of call number `identifier` to the task `made`; return the old task and record index."""
+        """Move a call's record to `made`, the task that executes the call; return the old task and record index."""
         call = self._open[identifier]
         place = call.task, call.place
         call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True
@@ -499,7 +499,7 @@ _INITIAL_TASK = 1
 
 @attrs.define(eq=False)
 class Assembler:
-    """Makes tasks with their records from the events of one process, taken in order; `finish` completes them."""
+    """Makes a recording's tasks, with their records (steps), from one process's events in order; `finish` ends it."""
 
     process: RawProcess
     memory: MemoryEvents = attrs.field(factory=MemoryEvents)
@@ -529,7 +529,7 @@ class Assembler:
         self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
-        """Add what the next event of the process tells to the tasks, records, arrays and calls."""
+        """Take the next event of the process into the tasks and their records (steps), the arrays and the calls."""
         row = event.row
         thread = self._threads.get(event.thread)
         if thread is None:
@@ -576,7 +576,7 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record to the thread's task, with CPU time and memory accesses since its last one; return its index."""
+        """Add a record (step) to the thread's task, with CPU time and accesses since its last one; return its index."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number, task.index)
         return task.add(step, subject, thread.take_work(), touches, detail)

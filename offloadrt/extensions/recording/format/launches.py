@@ -51,7 +51,7 @@ touched the first and the last page).
 
 @attrs.frozen
 class ArrayTouches:
-    """What a traced launch did with a mapped block, or with a block of omp_target_alloc.
+    """What a traced launch of a kernel did with one block of device memory: a mapped one, or one of omp_target_alloc.
 
     It has the bytes loaded and stored, the memory sectors, and the ranges touched.
     """
@@ -76,7 +76,10 @@ class ArrayTouches:
 
 @attrs.frozen
 class TracedLaunch:
-    """What a traced launch did with memory: its warps' instructions and sectors, uses of arrays, mistakes found."""
+    """What a traced launch of a kernel did with memory, as recorded.
+
+    It has its warps' memory instructions and the sectors that they touched, the uses of arrays, and the mistakes found.
+    """
 
     warp_instructions: int
     warp_sectors: int

@@ -32,7 +32,7 @@ class HeldMutexes:
     _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)
 
     def take(self, mutex: int, thread: int) -> bool:
-        """Note that a thread locks a mutex; tell whether nobody held the mutex before.
+        """Record that a thread locks a mutex; tell whether nobody held the mutex before.
 
         It is False if the thread itself holds the mutex already, as a recursive mutex allows.
         """
@@ -42,7 +42,7 @@ class HeldMutexes:
         return holder == thread and not times
 
     def give_back(self, mutex: int, thread: int) -> bool:
-        """Note that a thread unlocks a mutex; tell whether the thread held the mutex and no longer does."""
+        """Record that a thread unlocks a mutex; tell whether the thread held the mutex and no longer does."""
         holder, times = self._held.get(mutex, (NONE, 0))
         if holder != thread:
             return False

@@ -48,10 +48,10 @@ class RecordedPhases:
     """How many ranges ended in another task than the one that began them."""
 
     def take(self, row: Row, thread: int, task: TaskRow, add: Add) -> None:
-        """Add a record for the begin or end of a named range (as by NVTX); an end without a begin adds none.
+        """Add a record (step of a task) for the begin or end of a range that the program names, as by NVTX.
 
-        row: the range's slot in the raw files. add: adds the record. Raises RecordingDamaged for an unknown kind of
-        slot.
+        An end without a begin adds none. row: the range's slot in the raw files. add: adds the record. Raises
+        RecordingDamaged for an unknown kind of slot.
         """
         what, domain = a_of(row), row[3]
         stack = self._stacks.setdefault((thread, domain), [])

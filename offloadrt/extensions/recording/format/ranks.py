@@ -91,7 +91,7 @@ class _RankCall:
 
 @attrs.define(eq=False)
 class RankCalls:
-    """Follows a process's MPI calls, and completes the records of these calls."""
+    """Follows a process's MPI calls, to make the recording's records (steps of tasks) of them."""
 
     _process: RawProcess
     _memory: MemoryEvents
@@ -120,15 +120,15 @@ class RankCalls:
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:
-        """Note the host memory that an MPI call reads when it begins. parts: the call's slots, such as its buffers."""
+        """Record which host memory an MPI call reads when it begins. parts: the call's slots, such as its buffers."""
         for part in map(_Part.of, parts):
             if part.kind in _READ and self._memory.device.at(part.address) is None:
                 self._touch(thread, part, LOADS)
 
     def begin(self, thread: int, row: Row, parts: Sequence[Row], task: TaskRow, place: int) -> None:
-        """Note the begin of an MPI call. row: its slot in the raw files. parts: the slots of its buffers and peers.
+        """Begin the record of an MPI call. row: its slot in the raw files. parts: the slots of its buffers and peers.
 
-        place: the index of the call's record among the records of `task`.
+        place: the index of the call's record (step) among the records of `task`.
         """
         call = _RankCall(row[2], row[3], task, place, [_Part.of(part) for part in parts])
         self._tasks.add(task.index)

@@ -73,7 +73,10 @@ class Step(enum.IntEnum):
 
 
 class PartKind(enum.IntEnum):
-    """The kind of a part of an MPI call, such as a buffer; `native/ranks.h` uses the same numbers."""
+    """What a part of a recorded MPI call is: a buffer sent or received, an awaited request, a message that matched.
+
+    `native/ranks.h` uses the same numbers.
+    """
 
     SEND = 1
     """A send to the peer; it blocks if it has no request. A persistent send is recorded when it is started."""
@@ -525,7 +528,7 @@ FIELDS: Final = len(RECORD)
 
 @attrs.define(eq=False)
 class ListTable:
-    """Collects lists of rows of whole numbers for a recording; equal lists are stored once.
+    """Collects lists for a recording, each of rows of whole numbers, such as map items; equal lists are stored once.
 
     ``add`` returns the number of a list. table, row: names of the table and of its rows. fields: names of a row's
     numbers.
@@ -596,7 +599,7 @@ class TaskRow:
 
     @property
     def count(self) -> int:
-        """Return the number of records of the task."""
+        """Return how many records (steps) the task has."""
         return len(self.records) // FIELDS
 
     def add(self, step: int, subject: int, cpu: int, touches: int = -1, detail: int = -1) -> int:
@@ -610,16 +613,16 @@ class TaskRow:
         return place
 
     def get(self, place: int, field: str) -> int:
-        """Return a field of the record at this index of `records`."""
+        """Return a field, by its name, of the record (step) at this index of `records`."""
         return self.records[place + RECORD.index(field)]
 
     def put(self, place: int, field: str, value: int) -> None:
-        """Change a field of the record at this index of `records`."""
+        """Change a field, by its name, of the record (step) at this index of `records`."""
         self.records[place + RECORD.index(field)] = value
 
 
 def task_columns(tasks: Sequence[TaskRow]) -> dict[str, Column]:
-    """Make the columns of tasks and of their records."""
+    """Make the columns of a recording for its tasks, and for the records (steps) of all tasks."""
     counts = [len(task.records) // FIELDS for task in tasks]
     words = [np.zeros(0, "i8"), *(np.frombuffer(task.records, "i8") for task in tasks if len(task.records))]
     fields = np.concatenate(words).reshape(-1, FIELDS)
@@ -690,7 +693,7 @@ class TaskTree:
         return max([1, *(len(self.members.get(team, ())) for team in teams)])
 
     def rows(self, task: int) -> slice:
-        """Return the row indices of a task's records."""
+        """Return the row indices of a task's records (steps) in the recording's columns."""
         first = int(self.columns["task.first"][task])
         return slice(first, first + int(self.columns["task.count"][task]))
 

@@ -151,12 +151,15 @@ def kind_of(row: Row) -> int:
 
 
 def a_of(row: Row) -> int:
-    """Return the field `a` of a slot; its meaning depends on the slot's kind."""
+    """Return the field `a` of a slot (fixed-size row of the raw files); its meaning depends on the slot's kind."""
     return row[0] >> 16 & 0xFFFF
 
 
 def b_of(row: Row) -> int:
-    """Return the field `b` of a slot; for a call or a launch it counts the slots that belong to it."""
+    """Return the field `b` of a slot (fixed-size row of the raw files).
+
+    For a call or a launch it counts the slots that belong to it.
+    """
     return row[0] >> 32
 
 
@@ -199,7 +202,7 @@ class RawProcess:
         return next((line for line in reversed(self.lines) if line["k"] in ("end", "died")), {})
 
     def slots(self) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
-        """Yield the used slots of each thread; an incomplete last slot is left out."""
+        """Yield the slots (fixed-size rows) of each thread that are in use; an incomplete last one is left out."""
         for file in self.files:
             words = np.fromfile(file, "<u8", count=file.stat().st_size // SLOT_BYTES * SLOT_WORDS)
             rows = words.reshape(-1, SLOT_WORDS)

@@ -32,7 +32,10 @@ class ReplayedPhases:
     """By number of a phase that ends in another task: the actor that is in it."""
 
     def begin(self, actor: Actor, phase: int, number: int) -> None:
-        """Begin a phase of an actor. number: NONE, or the number of a phase that ends in another task."""
+        """Begin a named phase of the program in an actor (thread).
+
+        number: NONE, or the number of a phase that ends in another task.
+        """
         if self._trace is None or self._trace.causal_log is None:
             return
         if number != NONE:
@@ -41,7 +44,7 @@ class ReplayedPhases:
         self._trace.causal_log.begin(actor, self._name(phase))
 
     def end(self, actor: Actor, phase: int, number: int) -> None:
-        """End a phase of this actor, or of the actor that began the phase.
+        """End a named phase of the program in this actor (thread), or in the one that began the phase.
 
         Ranges may end in another order than they began, but activities are nested: those inside this one end with it
         and begin again.

@@ -544,7 +544,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, touches: int) -> None:
-        """Access, as the calling thread, the memory that the host accessed before a record: list number `touches`."""
+        """Access, as the calling thread, the memory that the host accessed before a step (list number `touches`)."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])

@@ -76,7 +76,10 @@ class RepeatFinder:
             self._shape(task)
 
     def of_task(self, task: int) -> list[Repeat]:
-        """Return the repeats of a task of which some instances may be left out in a replay, in order."""
+        """Return the repeats of a task, in order, of which a replay may leave some instances out.
+
+        A repeat is a sequence of records (steps) that occurs several times in a row.
+        """
         team = int(self.recording.columns["task.team"][task])
         members = self.tree.members.get(team, [task]) if team >= 0 else [task]
         if team not in self._of_team or team < 0:
