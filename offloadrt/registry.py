@@ -35,7 +35,7 @@ def regular(path: Path) -> Path:
 
 
 class NotInstalled(ValueError):
-    """Raised when a name's module is missing: an installation may leave out a part that has entry points."""
+    """Raised for a name whose module is missing, because that part of the package is not installed."""
 
 
 def broken(kind: str, policy: object, what: str) -> RuntimeError:

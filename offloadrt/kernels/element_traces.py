@@ -192,7 +192,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, for each loop in a thread that accesses the wanted arrays, how many iterations are traced as one."""
+        """Return, by loop inside a thread that accesses wanted arrays, how many iterations a traced one stands for."""
         strides: dict[str, int] = {}
         for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():
@@ -201,7 +201,7 @@ class ElementTrace:
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
-        """Return, for each loop inside a thread, by symbol, how many iterations are traced as one for this access."""
+        """Return, by loop inside a thread, how many iterations of it a traced iteration stands for in this access."""
         found: dict[str, int] = {}
         flat = flat_index(access, shape_of(self.counting, access))
         for depth, part in enumerate(access.path):

@@ -136,7 +136,7 @@ Move = Callable[[], None]
 
 
 class CopyPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes``; sent to a copy engine of the packet's direction (h2d, d2h, d2d, p2p)."""
+    """Message to a copy engine of the packet's direction (h2d, d2h, d2d, p2p): transfer ``nbytes``."""
 
     number: int
     """Number of the copy, unique in a run."""
@@ -160,7 +160,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class PeerPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes`` between two devices without a direct link; sent to the peer relay."""
+    """Message to the peer relay (`PeerRelay`): transfer ``nbytes`` between two devices without a direct link."""
 
     stream: Stream
     cause: int
@@ -175,7 +175,7 @@ class PeerPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class BlitCopy(msgspec.Struct, frozen=True):
-    """The copy that a kernel of the driver library makes; traces and statistics count it as a copy."""
+    """The part of a kernel's packet that says that the kernel is a copy of the driver library, and counts as one."""
 
     direction: str
     nbytes: int
@@ -184,7 +184,7 @@ class BlitCopy(msgspec.Struct, frozen=True):
 
 
 class KernelPacket(msgspec.Struct, frozen=True, eq=False):
-    """Run a kernel; sent to the compute units."""
+    """Message to the compute units: run a kernel."""
 
     number: int
     """Number of the launch, unique in a run."""
@@ -215,7 +215,7 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):
-    """Hold up the packets behind this one in its stream until ``event`` is set."""
+    """A packet that holds up the packets behind it in its stream until ``event`` is set."""
 
     stream: Stream
     event: Signal
@@ -223,7 +223,7 @@ class WaitPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
-    """Migrate a range of managed memory; sent to the migration worker after its predecessors in the stream."""
+    """Message to the migration worker: migrate a range of managed memory, in the order of the stream."""
 
     stream: Stream
     cause: int
@@ -234,7 +234,7 @@ class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
-    """Hold up what follows in an HSA queue until ``depends`` is set; sent to that queue."""
+    """Message to an HSA queue: hold up what follows in the queue until ``depends`` is set."""
 
     cause: int
     depends: Signal
@@ -243,7 +243,7 @@ class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class DmaPacket(msgspec.Struct, frozen=True, eq=False):
-    """Transfer ``nbytes`` once ``depends`` is set; sent to a DMA ring, where the packet waits until then."""
+    """Message to a DMA ring: transfer ``nbytes`` once ``depends`` is set; the packet waits in the ring until then."""
 
     number: int
     cause: int
@@ -266,9 +266,9 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 class DrainKernels(msgspec.Struct, frozen=True):
-    """Start no new kernel of a process until ResumeKernels; reply when none of its kernels is running any more.
+    """Message to the compute units: start no new kernel of a process until ResumeKernels.
 
-    Sent to the compute units.
+    The reply comes when none of the process's kernels is running any more.
     """
 
     reason: str
@@ -277,9 +277,9 @@ class DrainKernels(msgspec.Struct, frozen=True):
 
 
 class SuspendKernels(msgspec.Struct, frozen=True):
-    """Stop the kernels of all processes, and start no new one until ResumeKernels.
+    """Message to the compute units: stop the kernels of all processes, and start no new one until ResumeKernels.
 
-    The reply comes when they have stopped.  Sent to the compute units.
+    The reply comes when they have stopped.
     """
 
     reason: str
@@ -287,7 +287,7 @@ class SuspendKernels(msgspec.Struct, frozen=True):
 
 
 class ResumeKernels(msgspec.Struct, frozen=True):
-    """Undo one DrainKernels (``suspended=False``) or one SuspendKernels; sent to the compute units."""
+    """Message to the compute units: undo one DrainKernels (``suspended=False``) or one SuspendKernels."""
 
     reason: str
     suspended: bool
@@ -296,29 +296,29 @@ class ResumeKernels(msgspec.Struct, frozen=True):
 
 
 class ContextHasWork(msgspec.Struct, frozen=True):
-    """A process's first kernel has been launched, or its last one has ended; sent to the time slicer."""
+    """Message to the time slicer: a process's first kernel has been launched, or its last one has ended."""
 
     process: int
     has_work: bool
 
 
 class QueueReady(msgspec.Struct, frozen=True):
-    """An HSA queue without a hardware queue has a packet that could start; sent to the queue scheduler."""
+    """Message to the queue scheduler: an HSA queue without a hardware queue has a packet that could start."""
 
     number: int
 
 
 class RunContexts(msgspec.Struct, frozen=True):
-    """Run only the kernels of these processes, and stop the kernels of other processes where they are.
+    """Message to the compute units: run only the kernels of these processes; stop those of others where they are.
 
-    The reply comes when they have stopped.  Sent to the compute units.
+    The reply comes when they have stopped.
     """
 
     processes: tuple[int, ...]
 
 
 class PageFault(msgspec.Struct, frozen=True):
-    """A kernel has accessed pages of [low, high) that the GPU cannot translate; sent to the page-fault handler."""
+    """Message to the page-fault handler: a kernel has accessed pages of [low, high) that its GPU cannot translate."""
 
     low: int
     high: int
@@ -330,7 +330,7 @@ class PageFault(msgspec.Struct, frozen=True):
 
 
 class FaultServed(msgspec.Struct, frozen=True):
-    """A fault was served: ``pages`` were mapped in ``service_s`` virtual seconds; sent to the compute units."""
+    """Message to the compute units: a fault was served; ``pages`` were mapped in ``service_s`` virtual seconds."""
 
     kernel: int
     pages: int
@@ -338,7 +338,7 @@ class FaultServed(msgspec.Struct, frozen=True):
 
 
 class ManagedFault(msgspec.Struct, frozen=True, gc=False):
-    """The pages of managed memory that a kernel accessed at one time and cannot translate; sent to the fault buffer."""
+    """Message to the fault buffer: the pages of managed memory that a kernel lacks for its accesses at one time."""
 
     pages: PageSets
     """The pages, in the order in which the GPU reports them."""
@@ -357,7 +357,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 
     def head(self, entries: int) -> ManagedFault:
-        """Return a fault with the first ``entries`` entries only, and the pages that they report."""
+        """Return a fault with the first ``entries`` fault entries of this one, and only the pages that they report."""
         pages = begun(self.pages, self.entries, entries)
         return ManagedFault(pages, entries, self.kernel, self.cause, self.time, self.stored, self.arrives)
 
@@ -373,7 +373,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AccessNotification(msgspec.Struct, frozen=True):
-    """The access counter of a region of host memory has reached its threshold; sent to the access-counter worker."""
+    """Message to the access-counter worker: the counter of a region of host memory has reached its threshold."""
 
     block: int
     pages: int
@@ -384,7 +384,7 @@ class AccessNotification(msgspec.Struct, frozen=True):
 
 
 class ReplayFaults(msgspec.Struct, frozen=True, gc=False):
-    """A batch of faults was served, so that waiting kernels try again; sent to the compute units."""
+    """Message to the compute units: a batch of faults was served, so that waiting kernels try again."""
 
     kernels: tuple[int, ...] | None
     """The numbers of the kernels; None for all kernels."""
@@ -393,14 +393,14 @@ class ReplayFaults(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unmapped(msgspec.Struct, frozen=True, gc=False):
-    """The GPU has lost translations of some of the pages [low, high); sent to the compute units."""
+    """Message to the compute units: the GPU has lost translations of some of the pages [low, high)."""
 
     low: int
     high: int
 
 
 class RemoteAccess(msgspec.Struct, frozen=True):
-    """A kernel's step moves ``nbytes`` bytes of host memory over the link; sent to a remote port."""
+    """Message to a remote port: a kernel moves ``nbytes`` bytes of host memory over the link, and waits for it."""
 
     kernel: int
     nbytes: float
@@ -411,13 +411,13 @@ class RemoteAccess(msgspec.Struct, frozen=True):
 
 
 class RemoteDone(msgspec.Struct, frozen=True):
-    """The bytes of a RemoteAccess have gone over the link; sent to the compute units by the remote port."""
+    """Message to the compute units: the bytes of a `RemoteAccess` have gone over the link."""
 
     kernel: int
 
 
 class TrafficChanged(msgspec.Struct, frozen=True):
-    """The kernels' share of the memory bandwidth has changed; sent to the compute units.
+    """Message to the compute units: the kernels' share of the memory bandwidth has changed.
 
     A DMA ring sends it when the bytes of a transfer begin or cease to flow.
     """

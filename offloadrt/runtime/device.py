@@ -186,10 +186,11 @@ class MapRequest:
 
 @attrs.frozen
 class ResultSection:
-    """The figures that a memory configuration adds to the result of a run, as one section.
+    """The figures that a memory configuration adds to a run's result, as one section.
 
     figures: the section's content in the result's JSON; attrs objects become dicts. title, columns, rows: the table
-    that `offloadrt run` prints, without rows none; ints in it are bytes. right: numbers of the right-aligned columns.
+    that `offloadrt run` prints, none if there are no rows; ints in it are bytes. right: numbers of the right-aligned
+    columns.
     """
 
     figures: Mapping[str, Any]

@@ -59,7 +59,7 @@ class Caretaker:
         await wait_task_rescheduled(abort)
 
     def took(self, actor: Actor, cancel: Callable[[], None]) -> None:
-        """Register a new daemon without a Trio task, and the function that cancels it."""
+        """Register a new daemon without a Trio task; `cancel` is the function that cancels the daemon."""
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:

@@ -297,7 +297,7 @@ class Actor:
     # ------------------------------------------------------------------ between Trio and the trampoline
     @uninterrupted
     async def attach(self) -> None:
-        """Turn a detached actor into a plain Trio task; it keeps its position in the order of actors."""
+        """Turn a detached actor (engine ``turbo``) into a plain Trio task, at the same place in the order of actors."""
         self.detached = False
         self.belong_to_trio()
         self.sim.running = None
@@ -307,7 +307,7 @@ class Actor:
 
     @uninterrupted
     async def detach(self) -> None:
-        """Turn a plain Trio task into a detached actor, which is resumed first."""
+        """Turn a plain Trio task into a detached actor (engine ``turbo``), which is the next to be resumed."""
         self.sim.ready.appendleft(self)
         await self.leave_trio()
 

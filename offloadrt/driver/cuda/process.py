@@ -224,7 +224,7 @@ class MemPool:
 
 
 class FreeClock:
-    """Counts the frees of each stream, and tracks which frees of other streams come before a stream's next command."""
+    """Counts each stream's frees of pool memory, and tracks which of them come before other streams' next commands."""
 
     __slots__ = ("_before", "_counts")
 
@@ -247,7 +247,7 @@ class FreeClock:
         return {**self.before(stream), **own}
 
     def follow(self, stream: Stream, mark: Mapping[int, int]) -> None:
-        """Note that a stream waits for a mark (such as an event), and so for the frees that `at` counted there."""
+        """Note that a stream waits for a mark (such as an event), and so for all frees before it (counted by `at`)."""
         before = self._before.setdefault(stream.index, {})
         for index, frees in mark.items():
             before[index] = max(before.get(index, 0), frees)

@@ -43,7 +43,7 @@ class ThrashingRules:
 
 
 class Hint(enum.Enum):
-    """What the driver does at a fault because of thrashing (``uvm_perf_thrashing_hint_t``)."""
+    """Says how the driver serves a fault on a page that thrashes (``uvm_perf_thrashing_hint_t``)."""
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"

@@ -64,7 +64,7 @@ class Missing:
         return self.mapped(self.address, self.address + self.range)
 
     def advance(self) -> None:
-        """Go on to the next missing range, because the kernel can now access the one at `head`."""
+        """Go on to the next missing range, as the kernel can access the range at `head` now."""
         self.address += self.range
         if self.address >= self.pieces[self.piece][1]:
             self.piece += 1

@@ -605,9 +605,9 @@ class ManagedSweep:
                 yield place, device, part * reads, part * writes
 
     def host_pages(self, pages: ManagedPages, place: int) -> PageSets:
-        """Return the pages of system-allocated memory that an access may reach over the link to the host in this step.
+        """Return the pages of system-allocated memory that an access may reach over the host's link in this step.
 
-        place: index of the access among the kernel's accesses
+        place: index of the access among the kernel's accesses. A step is the kernel's work up to its next missing page.
         """
         access, picks = self.accesses[place], self.picks[place]
         everywhere = access.scattered or self.order is not None or self.resident is not None

@@ -420,7 +420,7 @@ def load_runtime(name_or_path: str | Path) -> MachineSpec:
 
 
 def default_runtime(files: _Files) -> str | None:
-    """Return the runtime that the last of ``files`` or its nearest base names; None if none does."""
+    """Return the default runtime of a machine: the one that its profile or its nearest base names; None without."""
     headers = [_parsed(path, text, MACHINE).header for path, text in reversed(files)]
     return next((header.runtime for header in headers if header.runtime is not None), None)
 

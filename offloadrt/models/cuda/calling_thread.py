@@ -52,7 +52,7 @@ class Allocations:
         self._freed.pop(address, None)
 
     def freed(self, call: str, address: int) -> None:
-        """Record that the program has freed the block at an address."""
+        """Record that the program has freed the block at an address by this call, for reports of a later use."""
         self._freed[address] = Freed(call, self._sim.current.name, self._sim.now)
 
     def check_free(self, driver: CudaDriver, call: DriverCall, address: int) -> None:

@@ -52,7 +52,7 @@ class Map:
 
 @attrs.frozen(eq=False)
 class Maps:
-    """The result of `map`: one map clause for each map type in the call."""
+    """All map clauses that one call of `map` makes: one for each map type in the call."""
 
     clauses: tuple[Map, ...]
 

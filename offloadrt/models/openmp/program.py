@@ -51,7 +51,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options after the environment variables, such as the configuration. Raises ValueError."""
+        """Return the options after the environment variables, which may choose the memory configuration. ValueError."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":

@@ -108,7 +108,7 @@ def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Call
 
 
 def no_view(array: HostArray) -> MappedSection:
-    """Return what a kernel sees through a pointer that still has its host value, which the device cannot use."""
+    """Return an array that fails at each access: a kernel's pointer still has its host value there."""
     return MappedSection(array.name, array.shape, 0, np.empty((0, *array.shape[1:]), array.dtype), array.address)
 
 

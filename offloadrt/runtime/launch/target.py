@@ -58,8 +58,8 @@ from offloadrt.sim import Actor
 class OffloadedRegion:
     """A target region as a compiler prepares it; it may run any number of times.
 
-    arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows: the
-    arguments through which the kernel follows addresses. blocks: its known accesses through pointers, reads first.
+    arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows:
+    those of them that lead the kernel to further addresses. blocks: its known accesses through pointers, reads first.
     """
 
     launch: Launch

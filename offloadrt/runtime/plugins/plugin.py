@@ -33,7 +33,7 @@ class GridDefaults:
 
     @classmethod
     def of(cls, spec: MachineSpec, teams: int, threads: int) -> Self:
-        """Return a plugin's defaults, with the profile's entries `teams.least_threads` and `teams.reuse`."""
+        """Return a plugin's `teams` and `threads` with the profile's `teams.least_threads` and `teams.reuse`."""
         return cls(teams, threads, spec.count("teams.least_threads"), spec.flag("teams.reuse"))
 
     def over_threads(self, iterations: int, threads: int | None) -> tuple[int, int]:
