@@ -142,7 +142,10 @@ class Queued:
         self._held.append((directive, directive.clock, action))
 
     def ran(self, directive: Directive, action: Action) -> Iterator[Directive]:
-        """Do the actions that waited until a kernel had run; yield the directives to which these actions belong."""
+        """Judge a directive's kernel that has run, and then the work that was delayed until then.
+
+        action: judges the kernel. Yields the directives to which the delayed work belongs, one after the other.
+        """
         place = next(place for place, (one, _, known) in enumerate(self._held) if one is directive and known is None)
         self._held[place] = directive, self._held[place][1], action
         while self._held and (first := self._held[0])[2] is not None:

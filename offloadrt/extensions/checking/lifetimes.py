@@ -99,7 +99,10 @@ class Lifetimes:
         self.copied(event.entry, event.op, directive.strand, told)
 
     def found(self, event: ItemFound, directive: Directive) -> None:
-        """Report an explicit map item that finds the old mapping of a freed array; implicit items are ignored."""
+        """Report a map item that finds the old mapping of an array which was freed.
+
+        Implicit items, which the program did not write, are ignored.
+        """
         item, entry = event.item, event.entry
         if entry is not None and item.size and not item.type & IMPLICIT:
             told = self._story(directive, f"maps {item.name or 'data'} in {directive.name}")
@@ -289,9 +292,10 @@ class Mappings:
             self._unordered.setdefault(directive.number, set()).add(entry)
 
     def needed(self, access: Access, entry: Entry, directive: int, is_overwritten: Callable[[Access], bool]) -> None:
-        """Report a kernel's access to a mapping whose begin or end is not ordered with the kernel's directive.
+        """Report a kernel's access to mapped data if nothing orders the kernel with the begin or end of the mapping.
 
-        is_overwritten: tells whether something has certainly written the bytes on the device before the access.
+        entry: the mapping. directive: the number of the kernel's directive. is_overwritten: tells whether something has
+        certainly written the bytes on the device before the access.
         """
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)

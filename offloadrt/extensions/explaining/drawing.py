@@ -40,7 +40,7 @@ class Canvas(Protocol):
     """Draws tracks, known by the numbers that `thread`, `lane` and `counter` return; times are picoseconds."""
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a new track for the actor with this index, and return the track's number."""
+        """Make a new track for a thread, and return the track's number. index: the number of the thread's actor."""
 
     def lane(self, group: str, name: str, /) -> int:
         """Make a new track for one lane of a resource, and return the track's number."""

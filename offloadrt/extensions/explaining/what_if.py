@@ -189,7 +189,7 @@ class Switch:
     """The variable also acts on all work of actors whose names begin with this text; empty for none."""
 
     def values_beside(self, entry: ProfileEntry | None) -> list[str]:
-        """Return the values to try, without the value that the machine's entry has now."""
+        """Return the values of the variable to try, without the one that the machine's entry has now."""
         now = None if entry is None else entry.value
         doubled = str(int(2 * now)) if isinstance(now, int | float) else ""
         values = [doubled if value == "2x" else value for value in self.values]

@@ -292,9 +292,10 @@ class ObjectTable:
         return None if placed is None else placed.mechanism
 
     def decide(self, candidates: Sequence[Candidate]) -> list[tuple[HostArray, Mechanism]]:
-        """Place the objects of a call, whose keys are arrays of the table.
+        """Decide where the objects (arrays) of a target region or data directive lie, and record the decisions.
 
-        Returns the objects whose mechanism changed.
+        candidates: the objects; their keys are arrays of the table. Returns the objects whose mechanism (how the device
+        reaches them) has changed.
         """
         decision = decide(candidates, self._active, self.counters, self.budget, self.spec.rules)
         self.counters = now = decision.counters

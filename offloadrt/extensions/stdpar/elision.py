@@ -595,7 +595,7 @@ class CallSite:
 
     @property
     def decision(self) -> Decision:
-        """Return the first reason why a barrier stays after this call.
+        """Return whether the host waits for the algorithm called here (its barrier), and the first reason why.
 
         Returns `Elided` where no path needs a barrier, and `Endless` where no path meets any operation that counts.
         """
@@ -670,7 +670,7 @@ class ElisionPass:
 
     @property
     def elided(self) -> int:
-        """Return the number of calls whose barrier is elided."""
+        """Return the number of calls of algorithms after which the host does not wait (the barrier is elided)."""
         return sum(isinstance(decision, Elided) for decision in self.decisions)
 
     def __str__(self) -> str:

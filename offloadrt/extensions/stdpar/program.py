@@ -278,7 +278,10 @@ class HostThread(Algorithms, ProgramThread):
 
     @contextmanager
     def interposition_disabled(self) -> Iterator[None]:
-        """Inside ``with t.interposition_disabled():``, allocate from the C library, as the runtime itself does."""
+        """Inside ``with t.interposition_disabled():``, allocate from the C library, as the runtime library itself does.
+
+        Otherwise the implementation replaces malloc and new, and gives out shared USM.
+        """
         before, self._interposed = self._interposed, False
         try:
             yield
@@ -510,7 +513,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def elided(self) -> int:
-        """Return the number of barriers after offloaded algorithms at which no thread waited."""
+        """Return how many barriers of offloaded algorithms were elided, so that the host did not wait there."""
         return sum(times for decision, times in self.decisions.items() if isinstance(decision, Elided))
 
     def algorithms(self) -> dict[str, int]:

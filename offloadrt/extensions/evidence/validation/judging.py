@@ -166,7 +166,7 @@ class Judge:
 
 @attrs.frozen
 class InputCheck:
-    """Shows a number that a paper reports of its programs beside the emulated one; there is no verdict.
+    """Measures in the emulator a number that a paper reports of its own programs; both are shown, without a verdict.
 
     If the programs were wrong, verdicts would be right only by chance. So the report shows how well the numbers match.
     """

@@ -368,7 +368,10 @@ class Combining:
 
 @attrs.frozen(eq=False)
 class Division:
-    """How one kernel with one set of arguments is divided among devices; sequences have an element for each device."""
+    """Says how one launch of a kernel is divided among devices, with each device's arguments and bytes.
+
+    code: the changed kernel. Sequences have an element for each device.
+    """
 
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]

@@ -632,13 +632,19 @@ class Filter:
         return ast.For(node.target, self.expression(node.iter), [*definitions, *body], [])
 
     def store(self, target: ast.Subscript, value: ast.expr, guard: Guard) -> list[ast.stmt]:
-        """Write a store: all devices compute the value, and only those for which the guard holds store it."""
+        """Return the statements of a store: all devices compute the value, and only some store it.
+
+        These are the devices for which the guard (the condition under which a device needs the store) holds.
+        """
         place = self.copied(target, guard)
         assert isinstance(target.value, ast.Name)
         return self.used(target.value.id, value, guard, lambda made: ast.Assign([place], made))
 
     def contribution(self, node: ast.Assign | ast.AugAssign, guard: Guard) -> list[ast.stmt]:
-        """Write a reduction: all devices compute the operand, and only those for which the guard holds reduce it."""
+        """Return the statements of a reduction: all devices compute the operand, and only some reduce it.
+
+        These are the devices for which the guard (the condition of the contribution) holds.
+        """
         (read,) = statements([node])
         assert isinstance(read, Assignment) and isinstance(read.target, ast.Name)
         target = read.target

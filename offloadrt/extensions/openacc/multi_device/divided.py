@@ -58,7 +58,7 @@ class PartialValue:
 
     @property
     def declaration(self) -> ast.arg:
-        """Return the parameter as it is declared, with a type if the partial results are complex."""
+        """Return the declaration of the array as a parameter of a kernel, with a type if it is complex."""
         return ast.arg(self.parameter, ast.Name("complex128", ast.Load()) if self.is_complex else None)
 
 
@@ -383,7 +383,7 @@ class Share:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """Return the bounds in the order of the kernel's parameters."""
+        """Return the bounds as arguments of the changed kernel, in the order of its parameters."""
         return tuple(bound for pair in self.bounds for bound in pair)
 
 
@@ -456,7 +456,7 @@ class DividedKernel(abc.ABC):
         """Return the elements of a divided array that are up to date on the device after its part of the launch."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        """Return the fraction of the changed kernel's iterations that access memory in a device's part."""
+        """Return the fraction of the changed kernel's iterations that access memory when one device does its share."""
         return 1.0
 
     def arguments(

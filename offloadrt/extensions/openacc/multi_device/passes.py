@@ -52,7 +52,7 @@ from offloadrt.kernels.source import Source
 
 @attrs.frozen(eq=False)
 class PredicatedKernel(DividedKernel):
-    """A kernel that makes an access only where it contributes to the part of an array that the device computes.
+    """A kernel changed so that each device runs all iterations, but accesses only what its part of the arrays needs.
 
     This is JACC's predicate-based filtering.
     """
@@ -233,7 +233,10 @@ def _divide(
 
 @attrs.frozen(eq=False)
 class SplitKernel(DividedKernel):
-    """A kernel of which each device runs a part of the outermost distributed loop."""
+    """A kernel changed so that each device runs a part of the iterations of the outermost distributed loop.
+
+    This is MACC's pass.
+    """
 
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
         self._check(devices, arguments)

@@ -786,7 +786,7 @@ class Assembler:
     # the end
 
     def finish(self) -> None:
-        """Complete what a crash left open, and what is known only at the end."""
+        """Complete the tasks and their records at the end of the events, also where a crash left them open."""
         self.calls.finish()
         self.ranks.finish()
         self.phases.finish()

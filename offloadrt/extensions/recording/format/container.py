@@ -98,7 +98,7 @@ _MOST: Final = {
 
 
 def check(recording: Recording) -> None:
-    """Raise RecordingDamaged when a column is missing, or refers to a row that does not exist."""
+    """Raise RecordingDamaged when a column of a recording is missing, or refers to a row that does not exist."""
     for name in COLUMNS:
         if name not in recording.columns:
             raise RecordingDamaged(f"{recording.name}: column {name} is missing")

@@ -195,7 +195,7 @@ class TaskKind(enum.IntEnum):
 
 
 class OmptOperation(enum.IntEnum):
-    """Operations of the runtime: OMPT's numbers of data operations, and the launch of a kernel."""
+    """The numbers by which a recording names the runtime's operations: OMPT's data operations, and launches."""
 
     ALLOC = 1
     H2D = 2

@@ -283,7 +283,10 @@ class ReplayTeam:
             tell(Awaited(task.done))
 
     async def end(self, awaits: bool = True) -> None:
-        """End a thread's part with the region's last barrier. awaits: False if the program has no barrier there."""
+        """End a thread's part of the parallel region, with the region's last barrier.
+
+        awaits: False if the program has no barrier there.
+        """
         self._ended += 1
         self._open_barrier()
         self.wake()
