@@ -100,18 +100,18 @@ class Probability:
 
     @property
     def guessed(self) -> bool:
-        """Tell whether some test's probability is a guess: it is of no index's range, and has no `expect`."""
+        """Tell whether the probability of some test is a guess: no range of an index, and no `expect`, gives it."""
         if self.kind == "branch":
             return self.hint is None and not self.within
         return any(part.guessed for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Tell whether each test in the condition is of an index's range, so that it can be counted exactly."""
+        """Tell whether each test in the condition restricts an index to a range, so that iterations can be counted."""
         return bool(self.within) if self.kind == "branch" else all(part.exact for part in self.parts)
 
     def ranges(self) -> Iterable[Within]:
-        """Yield the ranges of indices (low <= index <= high) that the tests in the condition stand for."""
+        """Yield the ranges of indices (low <= index <= high) to which the condition's tests restrict iterations."""
         yield from self.within
         for part in self.parts:
             yield from part.ranges()
@@ -220,7 +220,7 @@ class ArrayAccess:
 
     @property
     def guarded(self) -> bool:
-        """Tell whether the access stands under an `if`, or in a loop whose range has more than one bound at an end."""
+        """Tell whether the access stands under an `if`, or in a loop with several lower or several upper bounds."""
         return any(isinstance(part, Branch) for part in self.path)
 
 
@@ -250,7 +250,7 @@ class Reduction:
 
 @attrs.define
 class Walk:
-    """Collects what the walk through a loop nest has found: its loops, accesses, operations and reductions."""
+    """Collects what is found in the source of a loop nest: loops, array accesses, operations and reductions."""
 
     accesses: list[ArrayAccess] = attrs.field(factory=list)
     work: list[Work] = attrs.field(factory=list)

@@ -263,7 +263,7 @@ def _array(
 
 
 def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the key for the counts of a launch: shapes and types of its arrays, and its numbers."""
+    """Return the key under which a launch's counts are cached: its numbers, and its arrays' shapes and types."""
     # NumPy's numbers have a shape, which is empty; they are told apart by their value.
     return tuple((getattr(a, "shape", None) or plain_number(a), getattr(a, "dtype", type(a))) for a in arguments)
 
@@ -452,7 +452,7 @@ class KernelAnalysis:
 
     @functools.cached_property
     def follows_iterations(self) -> bool:
-        """Tell whether every index is affine in the distributed loops and varies with no inner loop."""
+        """Tell whether every index is affine in the distributed loops alone, so that no inner loop changes it."""
         within = {loop.symbol for loop in self.loops if not loop.distributed}
         return not self.without_form and not any(access.loops & within for access in self.accesses)
 

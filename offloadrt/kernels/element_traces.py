@@ -105,7 +105,7 @@ class ElementTrace:
 
     @functools.cached_property
     def size(self) -> float:
-        """Estimate the number of accesses that `visits` would return for all iterations."""
+        """Estimate how many accesses `visits` would return if it were called with all iterations of the launch."""
         total = 0.0
         for access in self.analysis.accesses:
             if access.array in self.wanted and (often := self.counting.runs(access.path)):

@@ -103,7 +103,10 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop not over a shape or listed names, in a source without a loop nest."""
+    """Raise SourceRefused for the first loop of a source without a loop nest, unless it is written out anyway.
+
+    Such loops go over an array's shape or over listed names.
+    """
     for statement in source.body:
         for node in ast.walk(statement):
             match node:

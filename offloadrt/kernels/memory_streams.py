@@ -333,7 +333,7 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Find what the accesses to one array load from memory and store there. array: the array's size in bytes."""
+    """Return what the accesses to one array load from memory and store there. array: the array's size in bytes."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)

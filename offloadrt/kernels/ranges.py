@@ -52,7 +52,7 @@ class Outside:
     length: int
 
     def error(self, kernel: str, file: str, argument: Any) -> IndexOutOfRange:
-        """Return the error for a launch that accesses its argument `argument` past the ends. file: the source file."""
+        """Return the error for a launch that goes past the ends of `argument`. kernel, file: names for the message."""
         where = f" of dimension {self.dimension + 1}" if len(argument.shape) > 1 else ""
         name = getattr(argument, "name", self.array)
         called = "" if name == self.array else f" (parameter {self.array})"

@@ -27,7 +27,7 @@ FunctionTree = ast.FunctionDef | ast.AsyncFunctionDef
 
 @attrs.frozen(eq=False)
 class Source:
-    """A function's source; line numbers of the tree are those of the file."""
+    """A function's parsed source, whose line numbers are those of the file."""
 
     who: str
     """The function's name in messages, such as ``kernel 'scale'``."""
@@ -199,7 +199,7 @@ class Assignment:
 
 @attrs.frozen(eq=False)
 class Conditional:
-    """An ``if`` with both of its sides."""
+    """An ``if`` statement: its condition, and the statements of both sides."""
 
     node: ast.If
     test: ast.expr
@@ -228,7 +228,7 @@ class RangeLoop:
 
     @property
     def last(self) -> ast.expr:
-        """Return the exclusive bound of the range."""
+        """Return the expression of the range's stop, which the loop's variable does not reach."""
         return self.call.args[1] if len(self.call.args) > 1 else self.call.args[0]
 
     @property

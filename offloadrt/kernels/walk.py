@@ -193,7 +193,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def complex_names(nest: LoopNest) -> set[str]:
-    """Return the parameters, numbers and arrays, that are annotated as complex."""
+    """Return the parameters (numbers or arrays) that are annotated as complex."""
     kinds = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     return {name for name, kind in kinds.items() if kind is not None and kind.startswith("complex")}
 
@@ -415,7 +415,7 @@ class Evaluation:
         return attrs.evolve(value, polynomial=operation.symbol, operation=None)
 
     def further(self, function: str) -> int:
-        """Return how many operations a function counts as, in addition to the one flop of each call (`_FURTHER`)."""
+        """Return how many operations a function's machine code takes beyond the one flop that each call counts as."""
         return _FURTHER.get(function, 0) // (2 if self.single else 1)
 
     def count(self, operations: int, path: Path, further: int = 0) -> None:

@@ -109,8 +109,8 @@ class FairShare:
     def join(self, now: float, amount: float, cap: float = math.inf, order: int | None = None) -> Ticket:
         """Add a user that needs ``amount`` units and can use at most ``cap`` units per second; return its ticket.
 
-        A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap. ``order``: the user's
-        number in the order of arrival, if it has been here before.
+        now: virtual seconds. A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap.
+        ``order``: the user's number in the order of arrival, if it has been here before.
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
@@ -147,7 +147,7 @@ class FairShare:
         return ticket
 
     def leave(self, now: float, ticket: Ticket) -> float:
-        """Remove a user, finished or not, and return the units that the user did not get."""
+        """Remove a user, finished or not, at the virtual time ``now``; return the units that the user did not get."""
         if now > self._now:
             self.advance(now)
         group = ticket.group
@@ -189,7 +189,7 @@ class FairShare:
         self._divide()
 
     def advance(self, now: float) -> None:
-        """Serve all users up to ``now``."""
+        """Serve all users up to the virtual time ``now``."""
         dt = now - self._now
         if dt > 0.0:
             for group in self._classes:
@@ -198,7 +198,7 @@ class FairShare:
         self._now = now
 
     def first(self) -> tuple[Ticket | None, float]:
-        """Return the user who finishes first if nobody comes or goes, and the time; (None, inf) without one."""
+        """Return the user who finishes first if nobody comes or goes, and the virtual time; (None, inf) if none."""
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:

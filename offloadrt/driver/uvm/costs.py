@@ -98,7 +98,7 @@ class PeerCosts:
 
 @attrs.frozen
 class UvmCosts:
-    """Costs of the driver's work on a block, in seconds. Bytes that move cost extra, at the link's rate."""
+    """Seconds of the unified-memory driver's work on a block of pages, and its policies; bytes that move cost extra."""
 
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""

@@ -47,7 +47,7 @@ from offloadrt.trace.events import NO_CAUSE, NONE
 
 @attrs.frozen
 class BatchCosts:
-    """Costs of a batch of faults, apart from the service of its blocks; times are in seconds."""
+    """Seconds that the fault handler needs for a batch of faults, apart from the service of its blocks."""
 
     host_page: Annotated[int, "page.size"]
     """Bytes of a page of the host: the driver's own page, even if a run tracks larger ones to be faster."""

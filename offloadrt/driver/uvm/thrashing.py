@@ -26,7 +26,7 @@ Side = Literal["host", "device"]
 
 @attrs.frozen
 class ThrashingRules:
-    """When a page counts as thrashing, and how long the driver then acts against it; times in virtual seconds."""
+    """Says when a page counts as thrashing, and how long the driver then acts against it, in virtual seconds."""
 
     detects: Annotated[bool, "thrash.detection"]
     threshold: Annotated[int, "thrash.threshold"]
@@ -198,7 +198,7 @@ class Thrashing:
         return ended
 
     def forget(self, index: int, pages: PageSet) -> None:
-        """Drop the record of past migrations of a block's pages, which the program has moved or freed."""
+        """Forget past migrations of a block's pages, because the program has moved or freed the pages."""
         block = self._blocks.get(index)
         if block is not None:
             for place in _places(pages & block.thrashing):

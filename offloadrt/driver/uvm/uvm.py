@@ -28,7 +28,7 @@ from offloadrt.sim import Mailbox, Signal
 
 @attrs.frozen
 class CounterCosts:
-    """What it costs the driver to handle notifications of the GPU's access counters; times are in seconds."""
+    """Costs, in seconds, of handling the notifications of the GPU's access counters; how many are taken at once."""
 
     batch_max: Annotated[int, "access_counter.batch"]
     """Largest number of notifications that the worker takes from the buffer at a time."""

@@ -237,7 +237,7 @@ class VaSpace:
             yield member.pages.block(index)
 
     def arrived(self, device: int, index: int, pages: PageSet) -> None:
-        """Record for all other devices that pages of a block are in the memory of ``device`` now."""
+        """Record on all other devices that these pages of a block are in the memory of ``device`` now."""
         for other, block in self.others(device, index):
             block.arrived_elsewhere(pages)
             other.map_remote_again(block)
@@ -763,7 +763,7 @@ class VaBlocks:
         return written
 
     async def stop_queues(self, block: ManagedBlock, pages: PageSet, cause: int) -> None:
-        """Stop the device's queues if it is about to lose ``pages`` of a block and its kernels cannot fault on them."""
+        """Stop the device's queues before it loses ``pages`` of a block, if its kernels cannot fault on the pages."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)
 

@@ -83,7 +83,7 @@ def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[i
 
 
 def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages of `sets` that are also in `those`, as (block, bit set of pages), in the order of `sets`."""
+    """Return the pages of `sets` that `those` have, too, as (block, bit set of pages), in the order of `sets`."""
     return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
 
 
@@ -337,7 +337,7 @@ class ManagedBlock:
         self.read_mostly &= kept
 
     def admit(self, pages: PageSet) -> None:
-        """Mark pages that a kernel has faulted on as valid: a kernel may use memory that was freed while it ran."""
+        """Mark pages that a kernel has faulted on as valid, also if the program freed them while the kernel ran."""
         self.valid |= pages
 
     # what the GPU can translate
@@ -370,7 +370,7 @@ class ManagedBlock:
         self._before, self._last = self._last, ("map_remote", pages)
 
     def map_at_peer(self, pages: PageSet, device: int) -> None:
-        """Mark remote pages as lying in the memory of another device.
+        """Mark pages that are mapped over a link as lying in the memory of another device.
 
         Raises IllegalTransition for a page that is not mapped over a link.
         """
@@ -539,11 +539,11 @@ class RootChunks:
         return len(self._by_arrival)
 
     def add(self, block: ManagedBlock) -> None:
-        """Note that a block has got memory; the block counts as the latest to fault."""
+        """Note that a block has got device memory; it counts as the latest to fault."""
         self._by_fault[block.index] = self._by_arrival[block.index] = block
 
     def remove(self, block: ManagedBlock) -> bool:
-        """Note that a block has no memory any more; return whether it had some."""
+        """Note that a block has lost its device memory; return whether it had any."""
         self._by_fault.pop(block.index, None)
         return self._by_arrival.pop(block.index, None) is not None
 

@@ -81,7 +81,7 @@ class FaultBuffer:
         return message
 
     def put_back(self, fault: ManagedFault) -> None:
-        """Put a message that was taken from the buffer back as its first one."""
+        """Put a message that the handler has taken back into the buffer, as its first one."""
         self._entries += fault.entries
         self.mailbox.items.appendleft(fault)
 

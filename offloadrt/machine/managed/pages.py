@@ -115,7 +115,7 @@ class Translations:
         return self._table[span], offset, self._counts[span]
 
     def follow(self, block: ManagedBlock, per_block: int) -> None:
-        """Copy a block's state from the table for loads into this one for stores, without its read-only pages."""
+        """Copy a block's state from the table for loads to this one, which is for stores and lacks read-only pages."""
         table, offset, counts = self.place_of(block.index)
         new = bytearray(block.table[block.offset : block.offset + per_block])
         for low, high in runs(block.read_only):

@@ -209,7 +209,7 @@ class Tiled:
 
     @property
     def total(self) -> int:
-        """Return the number of cells (iterations), which is that of the threads of the whole grid."""
+        """Return the number of threads of the whole grid, each of which has one cell (iteration)."""
         return self.blocks * self.width * self.height
 
     def cells(self, window: int) -> list[tuple[int, int]]:
@@ -235,7 +235,7 @@ class Tiled:
         """Return None, because each thread has one iteration."""
 
     def ends(self, window: int) -> bool:
-        """Return True, because each thread has one iteration, so that every window is the last of its threads."""
+        """Return True: each thread has one iteration, so that every window (group of threads) contains its last."""
         return True
 
 
@@ -323,7 +323,7 @@ class RandomHits:
         return self._next
 
     def met(self, window: int, end: int, pages: ManagedPages, rng: np.random.Generator) -> PageSets:
-        """Choose at random the missing pages that accesses meet in the windows [window, end)."""
+        """Return the missing pages that accesses meet in the windows [window, end), which are chosen at random."""
         hit = self.next_window(window, rng)
         if hit >= end:
             return ()
@@ -469,7 +469,7 @@ class ManagedSweep:
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Make ``window`` the current one; next, its accesses that wait for no earlier load (level 0) are checked."""
+        """Make ``window`` (a group of resident threads) the current one, from its accesses that wait for no load on."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
