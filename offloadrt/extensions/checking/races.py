@@ -79,7 +79,10 @@ class Races:
                     (mine.writes if access.writes else mine.reads)[key] = access
 
     def was_used(self, device: int, begin: int, end: int) -> bool:
-        """Tell whether `block_left` has kept uses of some of the host bytes [begin, end) for a device."""
+        """Tell whether kernels have used some of the host bytes [begin, end) in an earlier mapping on a device.
+
+        `block_left` has kept these uses.
+        """
         cells = self._memories.get(_LIST_ITEMS - device)
         return cells is not None and cells.holds(begin, end)
 

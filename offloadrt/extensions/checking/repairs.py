@@ -134,7 +134,11 @@ class Repair:
     """How many operations the whole run had: the size of a run that measures what the repair saves."""
 
     def waste(self, uncertain: str) -> Waste:
-        """Sum the wasted operations to one `Waste`; its time is the sum of their durations."""
+        """Sum up the needless operations that this change avoids, for the report.
+
+        uncertain: why they may be needed after all; empty if they are certainly needless. The time is the sum of their
+        durations.
+        """
         counts: Counter[WasteKind] = Counter()
         sizes: Counter[WasteKind] = Counter()
         for kind, operation, _ in self.wasted:

@@ -55,7 +55,7 @@ class DrawnRun:
 
 @attrs.frozen
 class Series:
-    """The runs of one line, or the bars of one colour, in the order of x."""
+    """The runs of one line of a panel, or its bars of one colour, in the order of their positions along x."""
 
     key: tuple[Cell, ...]
     """The values of the parameters in the figure's `lines`, in their order."""

@@ -179,7 +179,10 @@ class Lanes:
         self.canvas.begin(lane.track, time_ps, name, flows, notes or {})
 
     def end(self, time_ps: int, what: tuple[object, ...]) -> bool:
-        """End the oldest open slice with the key `what`; return False, and do nothing, if none is open."""
+        """End the oldest open slice (bar over time) with the key `what`, on whichever lane it is.
+
+        Returns False, and does nothing, if none is open.
+        """
         lanes = self._open.get(what)
         if not lanes:
             return False
@@ -206,7 +209,7 @@ class CounterTracks:
     _values: dict[tuple[str, str], int] = attrs.field(factory=dict)
 
     def add(self, group: str, name: str, unit: str, time_ps: int, change: int) -> None:
-        """Change the number by `change`; it was 0 before its first change."""
+        """Change a number over time by `change`, and draw its new value; it is 0 before its first change."""
         key = group, name
         track = self._tracks.get(key)
         if track is None:
@@ -235,7 +238,7 @@ class CallNotes:
         """By directive: names of the arrays that it mapped or looked up, in order; the values mean nothing."""
 
     def follow(self, event: Event) -> None:
-        """Read the next event of the trace."""
+        """Read the next event of the trace, and keep what it says about the call or directive that it belongs to."""
         match event:
             case events.CallBegin():
                 self._calls[event.actor] = {}
@@ -339,7 +342,7 @@ class AnnotationTracks:
             self._draw(self._waiting.popleft())
 
     def enters(self, actor: int, device: int) -> None:
-        """Remember the device of the call that a thread enters, for the call's arguments."""
+        """Remember on which device the call works that a thread enters, to name the arrays at the call's addresses."""
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:

@@ -112,11 +112,11 @@ class ActiveBytes:
         return self.explicit + self.implicit
 
     def plus(self, placed: Placed) -> ActiveBytes:
-        """Return the bytes of the active objects with one object more."""
+        """Return the bytes that the objects in use take if this object is added to them."""
         return self._changed(placed, placed.nbytes)
 
     def minus(self, placed: Placed) -> ActiveBytes:
-        """Return the bytes of the active objects without this object."""
+        """Return the bytes that the objects in use take if this object is no longer one of them."""
         return self._changed(placed, -placed.nbytes)
 
     def _changed(self, placed: Placed, nbytes: int) -> ActiveBytes:
@@ -127,9 +127,10 @@ class ActiveBytes:
 
 @attrs.frozen
 class Decision:
-    """The result of `decide`: where the objects lie, and the bytes that they then take.
+    """The result of `decide`: which placements of objects (arrays) have changed, and the bytes that all take then.
 
-    changed: placements that are new or have changed, in the order in which they were decided.
+    changed: placements that are new or have changed, in the order in which they were decided. counters: the bytes of
+    all objects in use.
     """
 
     changed: dict[Hashable, Placed]

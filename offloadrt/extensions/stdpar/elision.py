@@ -375,7 +375,10 @@ class MemoryScope(Scope):
         return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
     def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
-        """Make the scope of a function that is inlined at the call `call`."""
+        """Make the scope of a function whose body the compiler inlines at the call `call`.
+
+        source: the function's source.
+        """
         tree = source.tree
         given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]

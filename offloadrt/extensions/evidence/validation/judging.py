@@ -464,7 +464,10 @@ PAPERS: Final = Registry[Paper]("paper", "offloadrt.papers")
 
 
 def paper_named(name: str) -> Paper:
-    """Import the paper with this name. Raises UserError, with the names that exist, if there is none."""
+    """Import the package of a paper's claims and judges, by the paper's name.
+
+    Raises UserError, with the names that exist, if there is none.
+    """
     known = PAPERS.names()
     if name not in known:
         raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
