@@ -341,7 +341,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
             actor.value = await fn(*args)
         else:
             actor.value = await _interruptible(fn, args)
-        if actor.waits():
+        if sim.running is not actor and actor.waits():
             raise sim.stepped_by_hand(actor)
         # The actors that it has cancelled go on before it ends.
         if sim.trio_has_work:
@@ -350,7 +350,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
         raise
     except BaseException as exc:
         why = ""
-        if actor.waits():
+        if sim.running is not actor and actor.waits():
             raise sim.stepped_by_hand(actor) from exc
         if isinstance(exc, trio.Cancelled):
             if actor.detached:
