@@ -30,7 +30,8 @@ class WatchedBlock:
     entry: the mapping that it was allocated for; None for a block of no mapping. cause: the number of the directive
     that allocated it. by_routine: whether the program itself allocated it (`omp_target_alloc`). end_unseen: the host's
     array may have ended unnoticed, so another one may lie at its address (`EndUnseen`). was_used: kernels have used the
-    same host bytes in an earlier mapping.
+    same host bytes in an earlier mapping. begin, end: its device addresses [begin, end). allocated: the report line on
+    who allocated it. is_freed: whether it has been freed since.
     """
 
     device: int
@@ -51,7 +52,9 @@ class Directive:
     """What the checker knows of a directive while the directive runs.
 
     strand: the host thread, task or queue that runs it. waiting: its copies that are judged after its kernel has run,
-    because only the run shows which bytes the kernel uses; None if there is no such kernel.
+    because only the run shows which bytes the kernel uses; None if there is no such kernel. number: identifies the
+    directive; events name it as their `cause`. where: its line in the program. time_s: when it began, in virtual
+    seconds.
     """
 
     number: int
@@ -61,6 +64,7 @@ class Directive:
     strand: Strand
     time_s: float
     kernel: str = ""
+    """The name of its kernel; empty if it launches none."""
     waiting: list[Any] | None = None
     clock: Clock | None = None
     """For work in a queue: what happened before the item that is being handled. The queue's strand may have got
@@ -71,6 +75,7 @@ class Directive:
     is_ordered: bool = False
     """Whether a part of it is ordered behind work in a queue."""
     has_left: bool = False
+    """Whether the thread has returned from the directive; work that it put into a queue may still be under way."""
     entries: dict[Entry, int] = attrs.field(factory=dict)
     """The mappings that its maps have found or made, each with its device."""
     old: Story | None = None
@@ -88,7 +93,10 @@ class Directive:
         return self.name.startswith("target") and "update" not in self.name
 
     def story(self, did: str, now: float) -> Story:
-        """Return the line of a report about what the directive did; `did` begins with a verb, as in ``writes a``."""
+        """Return the line of a report about what the directive did; `did` begins with a verb, as in ``writes a``.
+
+        now: the virtual time in seconds.
+        """
         return Story(self.strand.name, did, self.where, now)
 
     def access(
@@ -97,7 +105,8 @@ class Directive:
     ) -> Access:  # fmt: skip
         """Make an `Access` of this directive, or of its kernel, to the bytes [begin, end) of a memory.
 
-        did: what it does, beginning with a verb, for reports. The other parameters are fields of `Access`.
+        did: what it does, beginning with a verb, for reports. now: its `time_s`. The other parameters are fields of
+        `Access`.
         """
         strand, clock = self.strand, self.clock
         epoch = strand.epoch if clock is None else clock[strand.chain]
@@ -164,7 +173,9 @@ class Access:
     """A read or a write of bytes [begin, end) of a memory: of every byte if `exact`, else of at least one of them.
 
     memory: the number of a device, or HOST. strand, epoch: the host thread, task or queue that makes the access, and
-    how far it had got. where: the line of the program. time_s: virtual seconds. name: the array.
+    how far it had got. where: the line of the program. time_s: virtual seconds. name: the array. writes: whether it is
+    a write. role: the part that it has in the mapping of its block (`Role`). block: the block of device memory
+    accessed; None for host memory.
     """
 
     memory: int
@@ -294,7 +305,10 @@ class Intervals(Generic[C]):
             del self._begins[first:last]
 
     def replace(self, begin: int, end: int) -> C:
-        """Replace the cells of [begin, end) by one new cell, and return it."""
+        """Replace the cells of [begin, end) by one new cell, and return it.
+
+        The new cell is as `make` creates it: nothing is known of its bytes yet.
+        """
         self.forget(begin, end)
         return self._add(begin, end) if begin < end else self._make(begin, end)
 
@@ -342,7 +356,10 @@ class Memories:
         blocks[block.begin] = block
 
     def pop_block(self, device: int, begin: int) -> WatchedBlock | None:
-        """Remove the block that begins at an address, and return it; None if there is none."""
+        """Remove the block that begins at an address, and return it; None if there is none.
+
+        begin: that address.
+        """
         blocks = self._blocks.get(device)
         return None if blocks is None else blocks.pop(begin)
 

@@ -26,7 +26,8 @@ from offloadrt.study.spec import RunSpec
 class CheckReport:
     """The findings of a check of one run; `elapsed_s` is in virtual seconds, None when an error ended the program.
 
-    unknown_kernels: kernels whose reads and writes are not known, so that nothing was checked about them.
+    unknown_kernels: kernels whose reads and writes are not known, so that nothing was checked about them. scenario,
+    machine: the names of the program and of the emulated machine. mistakes: the gravest first.
     """
 
     scenario: str
@@ -82,8 +83,10 @@ def check(
 ) -> CheckReport:
     """Run a scenario once under the checker; an OpenMP error that ends the program becomes a mistake of the report.
 
-    savings: run the program again for each repair to find what it saves, however long that takes. Otherwise only the
-    repairs that may save most are tried, as far as these runs are short.
+    given: values of the scenario's parameters, by name. options: how it is run, such as the machine and the seed.
+    on_progress: called with (done, total), the numbers of the program's steps. before_run: called with the run before
+    it begins. savings: run the program again for each repair to find what it saves, however long that takes. Otherwise
+    only the repairs that may save most are tried, as far as these runs are short.
 
     Another exception, such as an assertion of the script, becomes the report's `failure` if something was found before
     it, and is raised otherwise.

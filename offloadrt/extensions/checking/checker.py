@@ -74,6 +74,9 @@ class Checker:
     """Checks one run for mistakes and waste.
 
     Call `run.observe(checker)` before the run's machine is used, and `finish` after the run.
+
+    `watch_kernel` makes the object that reports which memory a kernel uses, `watch_calls` the one to which a CUDA
+    program reports its calls.
     """
 
     def __init__(self, sim: Simulation) -> None:
@@ -178,7 +181,10 @@ class Checker:
     watch_calls = ToldCalls
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an array over the same values that reports each read and write by Python code to the checker."""
+        """Return an array over the same values that reports each read and write by Python code to the checker.
+
+        values: the values of `array`.
+        """
 
         def note(low: int, high: int, writes: bool, exact: bool) -> None:
             self.handle(ev.HostUsed(array, array.address + low, high - low, writes, exact))

@@ -203,7 +203,7 @@ class CheckedCopies:
         """Look for races of a copy that is not made in this run, but would be in another order of the program's work.
 
         Only the access to host memory is checked. how: the words for the report, with {} where the directive's name
-        goes.
+        goes. event: the map item, for which no copy is made here. directive: the one that has the item.
         """
         entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
         if entry is None or not entry.owned or item.array is None or _is_of_descriptor(entry, begin, event.nbytes):

@@ -27,7 +27,8 @@ from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 class StreamQueue:
     """A CUDA stream, as the checker sees it: a queue of work on a device.
 
-    legacy: whether it is the legacy default stream, with which `blocking` streams synchronize.
+    legacy: whether it is the legacy default stream, with which `blocking` streams synchronize. blocking: whether
+    this stream does so; it does unless it was made with cudaStreamNonBlocking.
     """
 
     name: str
@@ -162,7 +163,7 @@ class ToldCalls:
         """Report the launch of a graph: each node behind its predecessors; wrap the host functions in its nodes.
 
         The graph comes after the work in the stream and after the earlier launches of the same graph. Only edges order
-        two nodes of the graph.
+        two nodes of the graph. executable: the executable graph. stream: the one into which it is launched.
         """
         handle, queue = self._observer.handle, self._queue(stream)
         graph = self._graphs.setdefault(executable, executable.graph)
@@ -202,9 +203,11 @@ class ToldCalls:
     # memory
 
     def allocated(self, number: int, device: int, address: int, nbytes: int) -> None:
+        """Report an allocation of device memory. number: that of its call (`call`)."""
         self._observer.handle(ev.BlockAllocated(number, device, address, nbytes, None, 0))
 
     def freed(self, number: int, device: int, address: int) -> None:
+        """Report a free of device memory. number: that of its call (`call`)."""
         self._observer.handle(ev.BlockFreed(number, device, address, 0, None, 0))
 
     def copied(self, name: str, driver: CudaDriver, stream: Stream, destination: CopyEnd, source: CopyEnd) -> None:
@@ -212,6 +215,9 @@ class ToldCalls:
 
         Pinned and managed memory is used in the stream's order. Pageable memory is read before the call returns; if it
         is written, everything in the stream is complete by then ("API synchronization behavior" in CUDA's manual).
+
+        name: the name of the call. driver: the device's driver library, which knows the pinned memory. destination,
+        source: the memory at both ends.
         """
         handle, nbytes = self._observer.handle, _nbytes(source)
         host = [end for end in (source, destination) if not isinstance(end, DeviceArray)]

@@ -48,7 +48,11 @@ class _Mapping:
 
 @attrs.define(eq=False)
 class Lifetimes:
-    """Finds host arrays that are freed while they are mapped, by following the mappings of all devices."""
+    """Finds host arrays that are freed while they are mapped, by following the mappings of all devices.
+
+    In its methods, `entry` is a mapping (an entry of a present table), and `story` a report line on who does something.
+    strands: tells which host thread, task or queue runs, and what orders them. mistakes: collects the reports.
+    """
 
     strands: Strands
     mistakes: Mistakes
@@ -57,6 +61,7 @@ class Lifetimes:
     _live: dict[Entry, _Mapping] = attrs.field(factory=dict)
 
     def entered(self, entry: Entry, story: Story) -> None:
+        """Begin to follow a new mapping. story: the report line on who made it."""
         self._live[entry] = _Mapping(entry, story)
 
     def freed(self, event: MappedFreed) -> None:
@@ -191,6 +196,9 @@ class Mappings:
     """Finds mistakes in how directives map data: mappings that are missing, left over, or begin or end unordered.
 
     It follows the entries of all present tables, and which directives made and use them.
+
+    In its methods, `entry` is a mapping (an entry of a present table), and `story` a report line on who does something.
+    mistakes: collects the reports.
     """
 
     mistakes: Mistakes
@@ -210,6 +218,11 @@ class Mappings:
     """Mappings that a `delete` ended under other users, each with its name, the stories and the advice of a report."""
 
     def entered(self, entry: Entry, story: Story, directive: Directive, is_region: bool, may_stay: bool) -> None:
+        """Begin to follow a new mapping.
+
+        story: the report line on who made it. directive: made it. is_region: whether that is a target region, whose end
+        also ends the mapping. may_stay: whether it is no mistake if the mapping still exists when the program ends.
+        """
         made = self._live[entry] = _LiveEntry(
             entry, story, directive.device, directive.number if is_region else 0, may_stay
         )
@@ -239,6 +252,7 @@ class Mappings:
         return mapping.entered if mapping is not None and mapping.is_old else None
 
     def set_old(self, entry: Entry) -> None:
+        """Note that the bytes of a mapping may be old on the device (`old`)."""
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_old = True
 
@@ -361,6 +375,7 @@ class Mappings:
         mapping.borrowed.clear()
 
     def directive_left(self, directive: int) -> None:
+        """Forget what a directive needs, as the directive has ended. directive: its number."""
         self._unordered.pop(directive, None)
         self._borrowed.pop(directive, None)
 
@@ -476,7 +491,11 @@ class _FreedBlock:
 
 @attrs.define(eq=False)
 class RecordedFaults:
-    """Reports mistakes that the recorder saw inside the kernels of a program, and copies to the program's constants."""
+    """Reports mistakes that the recorder saw inside the kernels of a program, and copies to the program's constants.
+
+    In its methods, `entry` is a mapping (an entry of a present table). strands: tells which host thread, task or queue
+    runs, and what orders them. mistakes: collects the reports.
+    """
 
     strands: Strands
     mistakes: Mistakes
@@ -516,7 +535,10 @@ class RecordedFaults:
         self.mistakes.add("race", subject, sorted(stories, key=str), advice, subject, group, event.name)
 
     def block_freed(self, block: WatchedBlock, host_address: int, story: Story) -> None:
-        """Remember who freed a block of device memory, directly or by ending its mapping."""
+        """Remember who freed a block of device memory, directly or by ending its mapping.
+
+        host_address: the host memory of which the block was a copy. story: the report line on who freed it.
+        """
         strand, nbytes = self.strands.current(), block.end - block.begin
         for freed, begin in ((self._freed[block.device], block.begin), (self._unmapped[block.device], host_address)):
             if begin:
@@ -672,7 +694,10 @@ def _story(kernel: str, what: str, access: KernelAccess, now: float) -> Story:
 
 @attrs.define(eq=False)
 class Tasks:
-    """Follows the deferred tasks of a program, to report those for which nobody waits."""
+    """Follows the deferred tasks of a program, to report those for which nobody waits.
+
+    strands: tells which host thread, task or queue runs, and what orders them. mistakes: collects the reports.
+    """
 
     strands: Strands
     mistakes: Mistakes
@@ -692,12 +717,16 @@ class Tasks:
         self.strands.concurrent = True
 
     def began(self, task: Hashable, after: tuple[Hashable, ...]) -> None:
+        """Record that the running actor begins a task (`made`). after: the signals for which the task has waited."""
         made = self._made[task]
         self.strands.began(made.who, (task, *after), True, made.where)
         self._running[self.strands.current()] = task
 
     def named(self, strand: Strand, source: str) -> None:
-        """Give a task the first line that it reaches, if the line where it was made is not known."""
+        """Give a task the first line that it reaches, if the line where it was made is not known.
+
+        strand: the task as it runs. source: the line.
+        """
         task = self._running.get(strand)
         if task is not None and not self._made[task].where:
             self._made[task] = attrs.evolve(self._made[task], where=source)

@@ -33,7 +33,10 @@ MOST_PLACES: Final = 3
 
 @attrs.frozen
 class Story:
-    """One line of a report: who did what, at which line of the program, and at which virtual time."""
+    """One line of a report: who did what, at which line of the program, and at which virtual time.
+
+    who: the thread, task or queue. did: what it did, beginning with a verb. time_s: virtual seconds.
+    """
 
     who: str
     did: str
@@ -52,7 +55,7 @@ class Mistake:
     """A mistake of the program, as it is reported.
 
     subject: the bytes or the directive at fault. stories: the report lines on who did what. advice: says how to mend
-    it.
+    it. kind: the name of the mistake, such as ``race``.
     """
 
     kind: Kind
@@ -132,7 +135,10 @@ ADVICE: Final[dict[WasteKind, str]] = {
 
 @attrs.frozen
 class WastePart:
-    """The needless operations of one kind that one change of the program avoids."""
+    """The needless operations of one kind that one change of the program avoids.
+
+    times, nbytes: how many operations these are, and their bytes together.
+    """
 
     kind: WasteKind
     times: int
@@ -144,7 +150,8 @@ class Waste:
     """All needless operations that one change of the program avoids, as they are reported.
 
     kind, story, times: of the operations of the first kind; `story` is the report line of the first of these
-    operations. nbytes: the bytes of all kinds together.
+    operations. nbytes: the bytes of all kinds together. subject: the data, in words. advice: the change of the program,
+    in words. parts: the operations of each kind, if they are of several.
     """
 
     kind: WasteKind
@@ -162,6 +169,7 @@ class Waste:
     uncertain: str = ""
     """Why the operations may be needed after all; empty if they are certainly needless."""
     is_sum: bool = True
+    """Whether `time_s` is only a sum of durations, because no run has measured the saving."""
 
     @property
     def is_of_pool(self) -> bool:
@@ -193,9 +201,10 @@ class Mistakes:
     ) -> None:
         """Add a mistake to the report; if the same source lines made it before, only count it.
 
-        subject: the bytes or the directive at fault. stories: the report lines on who did what. group: a kernel and its
-        data, of which only a few lines are listed: a kernel with one wrong index may have hundreds of lines that use
-        it. data: the name of the data, if `subject` says more than that.
+        kind: the name of the mistake, such as ``race``. subject: the bytes or the directive at fault. stories: the
+        report lines on who did what. advice: says how to mend it. key: keeps mistakes at the same lines apart if they
+        have different keys. group: a kernel and its data, of which only a few lines are listed: a kernel with one wrong
+        index may have hundreds of lines that use it. data: the name of the data, if `subject` says more than that.
         """
         if kind not in _OF_NO_VALUES:
             self.data.add(data or subject)

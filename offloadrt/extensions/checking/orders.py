@@ -49,7 +49,11 @@ class _Held(Cell):
 
 @attrs.define(eq=False)
 class References:
-    """Follows which directives hold references to mapped host bytes, to find maps whose effect depends on order."""
+    """Follows which directives hold references to mapped host bytes, to find maps whose effect depends on order.
+
+    strands: tells which host thread, task or queue runs, and what orders them. entry, in its methods: a mapping (an
+    entry of a present table).
+    """
 
     strands: Strands
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)

@@ -40,7 +40,11 @@ class _History(Cell):
 
 @attrs.define(eq=False)
 class Races:
-    """Finds races: keeps the accesses to each memory, and compares each new access with them."""
+    """Finds races: keeps the accesses to each memory, and compares each new access with them.
+
+    strands: tells which host thread, task or queue runs, and what orders them. mistakes: collects the reports. entry,
+    in its methods: a mapping (an entry of a present table).
+    """
 
     strands: Strands
     mistakes: Mistakes
@@ -89,7 +93,7 @@ class Races:
     def mapped_use(self, access: Access, shift: int) -> None:
         """Compare a kernel's use of mapped data with uses in earlier mappings of the data, and report races.
 
-        shift: what must be added to a device address to get the host's.
+        shift: what must be added to a device address to get the host's. access: the use, by device addresses.
         """
         for cell in self._cells(_LIST_ITEMS - access.memory).cut(access.begin + shift, access.end + shift):
             for other in (*cell.writes.values(), *(cell.reads.values() if access.writes else ())):
@@ -110,7 +114,10 @@ class Races:
                 self.forget(memory, begin, end)
 
     def forget(self, memory: int, begin: int, end: int) -> None:
-        """Forget accesses to a range of a memory, because something else lies there from now on."""
+        """Forget accesses to a range of a memory, because something else lies there from now on.
+
+        begin, end: the addresses [begin, end).
+        """
         self._cells(memory).forget(begin, end)
 
     def _cells(self, memory: int) -> Intervals[_History]:
@@ -251,6 +258,7 @@ class LostUpdates:
             self._judge(region)
 
     def directive_left(self, cause: int) -> None:
+        """Forget the target region of a directive that has ended. cause: its number."""
         self._regions.pop(cause, None)
 
     def given_back(self, directive: Directive, entry: Entry) -> None:
@@ -272,6 +280,7 @@ class LostUpdates:
                     self._judge(region)
 
     def entry_left(self, entry: Entry) -> None:
+        """Forget who has used a mapping (`entry`) that has ended."""
         self._users.pop(entry, None)
 
     def _judge(self, region: _Region) -> None:

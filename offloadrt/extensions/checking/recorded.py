@@ -14,7 +14,7 @@ from offloadrt.runtime.mapping.map_item import BlockUse
 class SourceNamed:
     """The running thread or task has reached this line of the program.
 
-    If the line is empty, the Python stack gives it.
+    If the line is empty, the Python stack gives it. source: the line, as FILE:LINE.
     """
 
     source: str
@@ -39,6 +39,7 @@ class KernelAccess:
     """An access by a thread of a recorded kernel that the recorder reports as a mistake.
 
     It is part of a race, or lies outside the kernel's arrays. thread, team: the numbers of the thread and of its team.
+    writes, atomic: whether it is a write, and whether it is atomic.
     """
 
     thread: int
@@ -51,7 +52,10 @@ class KernelAccess:
 
 @attrs.frozen
 class KernelRaced:
-    """Two threads of the kernel that the running host thread or task launches next access the same bytes, unordered."""
+    """Two threads of the kernel that the running host thread or task launches next access the same bytes, unordered.
+
+    name: the array. accesses: one of each thread.
+    """
 
     kernel: str
     device: int
@@ -63,7 +67,7 @@ class KernelRaced:
 class KernelStrayed:
     """The kernel that the running host thread or task launches next uses memory that it may not use.
 
-    name: the array, empty if unknown. how: what is wrong.
+    name: the array, empty if unknown. access: the use that is at fault.
     """
 
     kernel: str
@@ -88,8 +92,8 @@ class KernelStrayed:
 class MessageBegan:
     """The running host thread or task begins a message of MPI that goes on by itself, until `ev.StrandEnded`.
 
-    What is reported meanwhile the message does. request: names it, and comes before whoever awaits it. call, where: the
-    MPI call and its source line.
+    Events that are reported from now until that event are acts of the message, not of the thread. request: stands for
+    the message; whoever waits for it is ordered after the message. call, where: the MPI call and its source line.
     """
 
     request: Hashable
@@ -99,7 +103,10 @@ class MessageBegan:
 
 @attrs.frozen
 class BufferUsed:
-    """A message reads or writes these bytes of host memory at some time before it is complete."""
+    """A message reads or writes these bytes of host memory at some time before it is complete.
+
+    begin: the address of the first byte. writes: whether the message stores there. call: the MPI call.
+    """
 
     array: HostArray
     begin: int
@@ -110,7 +117,10 @@ class BufferUsed:
 
 @attrs.frozen
 class BlockNew:
-    """The running host thread or task has allocated host memory; all stores to it will be reported (`HostUsed`)."""
+    """The running host thread or task has allocated host memory; all stores to it will be reported (`HostUsed`).
+
+    begin: the address of its first byte.
+    """
 
     begin: int
     nbytes: int
@@ -120,8 +130,9 @@ class BlockNew:
 class KernelCopied:
     """The kernel that the running host thread or task launches next reads these bytes only to copy whole objects.
 
-    memory: HOST for the host addresses of mapped arrays; else a device. Some bytes may belong to no member of an
-    object, so that nobody ever writes them.
+    begin, end: the addresses [begin, end). memory: in which memory they are: HOST for the host addresses of mapped
+    arrays; else the number of a device. Some bytes may belong to no member of an object, so that nobody ever writes
+    them.
     """
 
     memory: int
@@ -145,7 +156,10 @@ class HostUse(BlockUse):
 
 @attrs.frozen
 class ResultLost:
-    """A kernel writes to a private copy of a variable at this line, and nobody uses the value."""
+    """A kernel writes to a private copy of a variable at this line, and nobody uses the value.
+
+    name: the variable. where: the line, as FILE:LINE.
+    """
 
     kernel: str
     name: str
@@ -154,7 +168,10 @@ class ResultLost:
 
 @attrs.frozen
 class VariableUnset:
-    """A thread reads a private variable that it has not written. kernel: empty if this is on the host."""
+    """A thread reads a private variable that it has not written. kernel: empty if this is on the host.
+
+    who: the thread, in words. name: the variable. where: the line of the read.
+    """
 
     who: str
     name: str
@@ -177,7 +194,10 @@ class MapStrayed:
 
 @attrs.frozen
 class EndUnseen:
-    """The end of an array's memory is never reported (a stack variable): another array may lie there later."""
+    """The end of an array's memory is never reported (a stack variable): another array may lie there later.
+
+    begin: the address of its first byte.
+    """
 
     begin: int
     nbytes: int
@@ -185,7 +205,10 @@ class EndUnseen:
 
 @attrs.frozen
 class ConstantKnown:
-    """The program has a constant at these addresses, which are read-only."""
+    """The program has a constant at these addresses, which are read-only.
+
+    address: that of its first byte.
+    """
 
     name: str
     address: int
@@ -201,7 +224,8 @@ class ProgramCut:
 class KnownCopy:
     """What a recording knows of a copy between host and device.
 
-    op: h2d or d2h. content: a number for the bytes; copies of one host range with equal numbers have equal bytes.
+    op: h2d or d2h. host_address: where its host side begins. content: a number for the bytes; copies of one host range
+    with equal numbers have equal bytes.
     """
 
     op: str
@@ -236,7 +260,10 @@ class ProgramDied:
 
 @attrs.frozen
 class NotKnown:
-    """States in a sentence what a recorded program leaves unknown."""
+    """States in a sentence what a recorded program leaves unknown.
+
+    what: the sentence.
+    """
 
     what: str
 
@@ -244,7 +271,10 @@ class NotKnown:
 def split_atomic(
     stretches: Iterable[tuple[int, int]], atomic: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, bool]]:
-    """Split ranges (first, last) of elements at the ends of the atomic ranges; yield (first, last, is atomic)."""
+    """Split ranges (first, last) of elements at the ends of the atomic ranges; yield (first, last, is atomic).
+
+    stretches: the ranges. atomic: ranges of elements to which all accesses are atomic.
+    """
     for low, high in stretches:
         at = low
         for first, last in atomic:

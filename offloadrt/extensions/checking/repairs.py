@@ -37,7 +37,8 @@ class Costs(Trace):
     A copy lasts from the first to the last piece on a copy engine, or to the end of its driver call if that is later; a
     call that returns before the copy begins is added. An allocation or a free lasts as long as its driver call. An
     operation that a pool of the runtime served without the driver takes no time. It is the run's trace, but it keeps no
-    event: most events of a run are of locks, and nothing is asked of them here.
+    event: most events of a run are of locks, and nothing is asked of them here. has_program_events: False, as it is
+    told only what drivers and the machine do.
     """
 
     has_program_events = False
@@ -61,7 +62,8 @@ class Costs(Trace):
         """Take the time of a trace event that begins or ends a copy, allocation, free or driver call.
 
         Other events are ignored. actor: the number of the actor (thread or part of the machine) that does it. cause:
-        the number of its directive. payload: the event's own fields.
+        the number of its directive. payload: the event's own fields. kind: the type of the event. queue: the number of
+        the stream or queue.
         """
         if kind is CallBegin:
             self._calls.setdefault(actor, []).append(self._now())
@@ -86,7 +88,10 @@ class Costs(Trace):
         return round(self._sim.now * PS_PER_S)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Ignore an event that is traced by this method: events of copies, allocations, frees and calls never are."""
+        """Ignore an event: those that are needed here (copies, allocations, frees, driver calls) come by other methods.
+
+        The parameters are those of `Trace.aside`.
+        """
 
     def close(self) -> None:
         """Sort the copies by their numbers; the run calls this at its end."""
@@ -94,9 +99,12 @@ class Costs(Trace):
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 
     def take(self, op: str, device: int, cause: int, address: int, nbytes: int) -> float:
-        """Return how many virtual seconds the next operation with these properties took; each call goes one further.
+        """Return how many virtual seconds the next operation with these properties took.
 
         op: alloc, free, h2d or d2h. cause: the number of the directive that did it. address: the device address.
+
+        The first call with certain properties returns the time of the first such operation, the second call that of the
+        second one, and so on.
         """
         if op in ("alloc", "free"):
             lasted = self._lasted.get((op, device, cause, address))
@@ -170,7 +178,10 @@ _OTHERS: Final = "{advice} But {needed} of the {made} copies made here may be ne
 
 
 def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
-    """Find the changes that would make wasted operations needless. ended: whether the program came to its end."""
+    """Find the changes that would make wasted operations needless.
+
+    costs: how long each operation took. ended: whether the program came to its end.
+    """
     found: dict[tuple[object, ...], Repair] = {}
     keys = _keys(operations)
     lasted = {one: costs.take(one.op, one.device, one.cause, one.address, one.nbytes) for one in operations}
@@ -275,6 +286,9 @@ class WithoutOperations:
     """Repeats a run with chosen operations free of cost, to measure what a repair of the program saves.
 
     It observes the run, and takes effect at the first event. keys: identify the chosen operations.
+
+    It needs no events of kernels, so `watch_kernel` is None; `watch_calls` makes the object to which a CUDA program
+    reports its calls.
     """
 
     watch_kernel = None
@@ -286,7 +300,10 @@ class WithoutOperations:
         self._devices: list[NoCost] | None = None
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
-        """Return `values` unchanged: what Python code accesses is not needed here."""
+        """Return `values` unchanged: what Python code accesses is not needed here.
+
+        array: the host array that has these values.
+        """
         return values
 
     def handle(self, event: object) -> None:
@@ -335,14 +352,20 @@ class NoCost:
         return {**self._plugin.locks(), **self._allocator.locks()}
 
     async def submit_data(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:
-        """Copy to the device: without time if the copy was chosen, else by the plugin."""
+        """Copy to the device: without time if the copy was chosen, else by the plugin.
+
+        queue: the work of the directive on the device. device_address: the destination. source: the host memory.
+        """
         if not self._chooses("h2d", source.address, source.nbytes):
             await self._plugin.submit_data(queue, device_address, source)
         elif source.bytes is not None and not self._memory.is_phantom(device_address):
             self._memory.view(device_address, source.nbytes)[:] = source.bytes
 
     async def retrieve_data(self, queue: DirectiveQueue, destination: HostSpan, device_address: int) -> None:
-        """Copy from the device. If chosen, the copy takes no time, but waits for the work before it in the queue."""
+        """Copy from the device. If chosen, the copy takes no time, but waits for the work before it in the queue.
+
+        destination: the host memory. device_address: the source.
+        """
         if not self._chooses("d2h", destination.address, destination.nbytes):
             await self._plugin.retrieve_data(queue, destination, device_address)
             return
@@ -359,7 +382,10 @@ class NoCost:
             queue.post_processing.insert(0, move)
 
     async def allocate(self, nbytes: int, phantom: bool) -> int:
-        """Allocate device memory, and return its address: without time if this was chosen, else by the allocator."""
+        """Allocate device memory, and return its address: without time if this was chosen, else by the allocator.
+
+        phantom: whether the block has an address and a size only, and no values.
+        """
         if not self._chooses("alloc", 0, nbytes):
             return await self._allocator.allocate(nbytes, phantom)
         # In segments of its own: the next block that needs a part of one is not the cheaper for it.

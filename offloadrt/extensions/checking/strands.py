@@ -122,6 +122,7 @@ class EndedChains:
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
     def add(self, chain: int, epoch: int) -> None:
+        """Add a chain whose last strand has ended. epoch: the number of that strand's last epoch."""
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
@@ -161,6 +162,7 @@ class Strand:
     chain: int
     clock: Clock
     deferred: bool = False
+    """Whether it is a deferred task, which need not run where it is made."""
     is_queue: bool = False
     """Whether it is the work of a device queue."""
     is_message: bool = False
@@ -212,7 +214,8 @@ class _Signal:
 class Strands:
     """Follows which strands (host threads, tasks, device queues) of a program run, and what orders them.
 
-    An actor may run several strands, one inside the other, such as a task inside a thread.
+    An actor may run several strands, one inside the other, such as a task inside a thread. sim: the simulation, which
+    tells the running actor.
     """
 
     sim: Simulation
@@ -302,8 +305,8 @@ class Strands:
         """Begin a strand (host thread or task) in the running actor, inside the strand that the actor runs already.
 
         When the new strand ends, the actor continues its earlier one. after: the signals that the new strand awaits.
-        deferred: it is a deferred task. source: its source line; by default the one that the strand had reached which
-        signalled first.
+        deferred: it is a deferred task. source: its source line; by default the line that was reached by the strand
+        that gave the first of these signals.
         """
         clock = Clock()
         offered: list[EndedChains] = []

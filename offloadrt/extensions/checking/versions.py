@@ -59,7 +59,9 @@ class _DeviceCell(Cell):
 class Versions:
     """Follows for each byte on host and devices which copy has the newest value, to report reads of stale data.
 
-    entry, in its methods: the mapping of a range of device memory, if it has one.
+    In its methods: begin, end: addresses [begin, end), of host memory if no device is given. entry: the mapping of a
+    range of device memory, if it has one. access: the read or write that is recorded or judged. host_begin: the host
+    address of the first byte that a copy moves. mistakes: collects the reports.
     """
 
     mistakes: Mistakes
@@ -79,6 +81,7 @@ class Versions:
     # memory comes and goes
 
     def array_made(self, begin: int, end: int) -> None:
+        """Forget what was known of the host memory in which a new array begins to exist."""
         self._host.forget(begin, end)
 
     def host_new(self, begin: int, end: int) -> None:
@@ -94,6 +97,7 @@ class Versions:
                 cell.version = cell.newest = 0
 
     def block_made(self, device: int, begin: int, end: int) -> None:
+        """Forget what was known of the device memory in which a new block begins to exist."""
         self._device(device).forget(begin, end)
 
     def entered(self, device: int, entry: Entry) -> None:
@@ -103,6 +107,7 @@ class Versions:
     # writes
 
     def host_written(self, access: Access) -> None:
+        """Record that the host, or a kernel in host memory, writes: its bytes are the newest from now on."""
         self._last += 1
         extent = None if access.exact else (access.begin, access.end)
         for cell in self._host.cut(access.begin, access.end):
@@ -115,6 +120,7 @@ class Versions:
             cell.version = cell.newest = max(cell.newest, 0)
 
     def device_written(self, access: Access, entry: Entry | None) -> None:
+        """Record that a kernel writes in device memory: its bytes are the newest from now on."""
         self._last += 1
         self._of_devices.add(self._last)
         self._device(access.memory).replace(access.begin, access.end).version = self._last

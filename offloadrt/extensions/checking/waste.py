@@ -47,7 +47,8 @@ class DataOperation:
 
     op: alloc, free, h2d or d2h. story: its report line. cause: the number of its directive. address: the device
     address. read: whether the copied or allocated data was used afterwards. left: how many of its bytes nothing has
-    overwritten yet.
+    overwritten yet. role: the part that a copy has in its mapping (`Role`). kind: what makes it needless, such as
+    ``round trip``; None if it is not needless as far as is known.
     """
 
     op: str
@@ -73,6 +74,7 @@ class DataOperation:
     describes: DataOperation | None = None
     """For an allocation of an array's descriptor, which Fortran's compiler maps as well: the array's allocation."""
     freed: DataOperation | None = None
+    """For an allocation: the free of its block; None while the block exists."""
     again: bool = False
     """For an allocation: whether another one is made for the same owner, before or after it."""
     kind: WasteKind | None = None
@@ -184,7 +186,10 @@ class Wastes:
     # memory comes and goes
 
     def array_made(self, begin: int, end: int) -> None:
-        """Forget the contents at the addresses of a new array."""
+        """Forget the contents at the addresses of a new array.
+
+        begin, end: these addresses [begin, end).
+        """
         for device, cells in self._mapped.items():
             if cells.holds(begin, end):
                 self._ended[device, begin, end] = cells.cut(begin, end)
@@ -260,7 +265,7 @@ class Wastes:
     def host_shown(self, begin: int, end: int) -> None:
         """Record that code whose accesses are not reported may read this host memory at any time from now.
 
-        Copies that bring something there then count as needed.
+        Copies that bring something there then count as needed. begin, end: the addresses [begin, end).
         """
         for cell in self._host.cut(begin, end):
             cell.set_read()
@@ -274,7 +279,8 @@ class Wastes:
         """Record an access to device memory by a kernel, or by a copy between devices.
 
         block, entry: the block and the mapping that hold the addresses, if any. memory: the device's number. exact:
-        whether it touches every byte.
+        whether it touches every byte. begin, end: the device addresses [begin, end). reads, writes: which of the two
+        the access may do.
         """
         if (made := self._blocks.get(block) if block is not None else None) is not None:
             made.read, made.written = True, made.written or writes
@@ -317,7 +323,8 @@ class Wastes:
 
         begin, n: device address and bytes of the pointer. source: its address on the host. block, pointee: the device
         blocks in which the pointer and its target lie. If both have the same name, the pointer is a part of an array
-        descriptor.
+        descriptor. story: a report line on who does it. entry: the mapping that holds the pointer. cause: the number of
+        the directive.
         """
         if block is not None and pointee is not None and block is not pointee and block.name == pointee.name:
             self._blocks[block].describes = self._blocks.get(pointee)

@@ -42,7 +42,8 @@ class HostBranch:
 class Node(Generic[Op]):
     """A point of a function's control flow, with the operation that is executed there.
 
-    A node where paths only part or meet has no operation. next: the nodes to which control goes from here.
+    A node where paths only part or meet has no operation. next: the nodes to which control goes from here. branch: how
+    control chooses among several of these; None if there is one.
     """
 
     operation: Op | None = None
@@ -58,7 +59,7 @@ class Node(Generic[Op]):
 class HostLoop(Generic[Op]):
     """A loop. `head` is executed before each iteration, and once more when there is no iteration left.
 
-    Control goes from there to `body` or to what follows.
+    Control goes from there to `body` or to what follows. A round is one iteration.
     """
 
     test: ast.expr | None
@@ -80,9 +81,11 @@ class InlinedCall(Generic[Op]):
     """A function's body, which stands in the graph in place of a call of the function."""
 
     start: Node[Op] = attrs.field(factory=Node)
+    """The node at which the function begins."""
     after: Node[Op] = attrs.field(factory=Node)
     """The node to which the function returns."""
     body: list[Piece[Op]] = attrs.field(factory=list)
+    """The nodes of the function, in nested pieces."""
 
 
 Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
@@ -123,7 +126,10 @@ class Scope:
         return None
 
     def known(self, node: ast.expr) -> Any:
-        """Return the Python object that a dotted name stands for; None where the source does not tell."""
+        """Return the Python object that a dotted name stands for; None where the source does not tell.
+
+        node: the name, as an expression of the source.
+        """
         match node:
             case ast.Name(id=name):
                 return None if self.is_local(name) else self.source.names.get(name)
@@ -147,7 +153,10 @@ class Scope:
         """Record that the name of a function defined at this point stands for that function."""
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Record that a name, or each of several names, stands for a value."""
+        """Record that a name, or each of several names, stands for a value.
+
+        target: the left side of the assignment. value: the expression on its right side.
+        """
 
     def unbind(self, names: Iterable[str], why: str) -> None:
         """Record that names stand for different things at different times, so that it is not known for which.
@@ -168,7 +177,7 @@ class Scope:
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return the elements of a loop's iterable if the walk is to go through the loop once for each element.
 
-        Returns none for a loop that is walked through once for all iterations.
+        Returns none for a loop that is walked through once for all iterations. node: the iterable, as an expression.
         """
         return ()
 
@@ -249,8 +258,9 @@ K = TypeVar("K", _Round, _Handlers)
 class FlowBuilder(Generic[Op, S]):
     """Builds a function's control-flow graph while a walk goes through the function's source.
 
-    Where paths meet, it asks the scope to decide what the names stand for from there on. After a jump there is no path:
-    what is built there has no predecessor, and what its names stand for does not count where paths meet.
+    scope: what the names stand for. Where paths meet, the builder asks the scope to decide what the names stand for
+    from there on. After a jump there is no path: what is built there has no predecessor, and what its names stand for
+    does not count where paths meet.
     """
 
     def __init__(self, scope: S) -> None:
@@ -299,7 +309,8 @@ class FlowBuilder(Generic[Op, S]):
     def emit(self, operation: Op, origin: int) -> None:
         """Append an operation to the path that the walk is on.
 
-        origin: a key of where it stands in the source, the same for copies of one source node.
+        operation: what is executed there. origin: a key for its place in the source: copies of one place have equal
+        keys.
         """
         self.reach(Node(operation, origin=(origin, *self._context)))
 
@@ -371,7 +382,10 @@ class FlowBuilder(Generic[Op, S]):
             self.jump(join)
 
     def cleaned_up(self, body: Walk, cleanup: Walk) -> None:
-        """Walk through `body`, and through `cleanup` on every path that leaves the body, as ``try … finally`` does."""
+        """Walk through `body`, and through `cleanup` on every path that leaves the body, as ``try … finally`` does.
+
+        body, cleanup: functions that walk through these parts of the source.
+        """
         self._passed.append(cleanup)
         body()
         self._passed.pop()
@@ -401,6 +415,9 @@ class FlowBuilder(Generic[Op, S]):
 
     def loop(self, loop: HostLoop[Op], head: Walk, body: Walk, otherwise: Walk, endless: bool = False) -> None:
         """Walk through a loop once, for all its iterations: `head` before each, `otherwise` when there is none left.
+
+        loop: the loop, to be filled with what is built. head, body, otherwise: functions that walk through these parts
+        of the source. endless: whether the loop ends only by a jump (``while True``).
 
         A walk that finds facts about the whole function is repeated, since they hold from the first iteration on.
         """
@@ -436,8 +453,8 @@ class FlowBuilder(Generic[Op, S]):
     def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
         """Walk through each iteration of a loop separately.
 
-        rounds: for each iteration, a function that walks through it. otherwise: walks through what is executed when no
-        iteration is left (``else``).
+        rounds: for each iteration, a function that walks through it. otherwise: a function that walks through what is
+        executed when no iteration is left (``else``).
         """
         after = Node[Op]()
         for number, body in enumerate(rounds):
@@ -515,7 +532,10 @@ class Rounds:
 
 
 def case_blocks(node: ast.Match) -> list[list[ast.stmt]]:
-    """Return the statements of each case, and an empty block if it is possible that no case matches."""
+    """Return the statements of each case, and an empty block if it is possible that no case matches.
+
+    node: the ``match``.
+    """
     blocks = [case.body for case in node.cases]
     last = node.cases[-1]
     always = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
@@ -529,7 +549,10 @@ def shares(weights: Sequence[int]) -> list[float]:
 
 
 def known(test: ast.expr | None) -> float | None:
-    """Return the probability of a condition if it is a constant or if `expect` gives it; else None."""
+    """Return the probability that a condition holds, if it is a constant or if `expect` gives it; else None.
+
+    test: the condition, as an expression of the source.
+    """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             holds = known(operand)
@@ -543,9 +566,10 @@ def known(test: ast.expr | None) -> float | None:
 
 
 def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
-    """Return the probability of a condition, computed from the weights of its two sides.
+    """Return the probability that a condition holds, computed from the weights of its two sides.
 
-    Each part of ``and`` and ``or`` counts as a separate branch.
+    test: the condition, as an expression of the source. then, other: the weights of the side where it holds and of the
+    other one: NEVER, LEAVES or STAYS. Each part of ``and`` and ``or`` counts as a separate branch.
     """
     holds = known(test)
     if holds is not None:
@@ -564,7 +588,10 @@ def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
 
 
 def iterations(node: ast.expr) -> int | None:
-    """Return the number of iterations of a loop over this expression; None where the source does not give it."""
+    """Return the number of iterations of a loop over this expression; None where the source does not give it.
+
+    node: what stands behind ``in``, as an expression of the source.
+    """
     call = range_of(node)
     if call is not None:
         bounds = [bound for bound in map(literal, call.args) if isinstance(bound, int)]

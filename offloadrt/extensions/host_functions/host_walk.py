@@ -31,6 +31,7 @@ class HostWalk(ABC, Generic[Op, S]):
     """Builds the control-flow graph of a host function by walking through the function's source.
 
     A subclass says which calls, reads and writes become operations in the graph, and what names stand for (its scope).
+    In its methods, `node` is the part of the source that the walk has reached.
     """
 
     def __init__(self, scope: S) -> None:
@@ -74,7 +75,10 @@ class HostWalk(ABC, Generic[Op, S]):
         """
 
     def next_element(self, iterable: ast.expr, is_async: bool) -> None:
-        """Add to the graph what a loop's step to the next element does: nothing, unless a subclass says so."""
+        """Add to the graph what a loop's step to the next element does: nothing, unless a subclass says so.
+
+        iterable: what the loop goes through. is_async: whether it is an ``async for``.
+        """
 
     def suspend(self, node: ast.expr) -> None:
         """Walk through a ``yield``; a subclass may add what happens while the function is suspended there."""
@@ -97,7 +101,10 @@ class HostWalk(ABC, Generic[Op, S]):
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
-        """Walk through a function at the point of its call (`at`), in place of the call."""
+        """Walk through a function at the point of its call (`at`), in place of the call.
+
+        scope: what names stand for in that function.
+        """
         self.active.append(scope.place)
         self.flow.inlined(scope, self.later(scope.source.tree.body), id(at))
         self.active.pop()
@@ -110,6 +117,7 @@ class HostWalk(ABC, Generic[Op, S]):
             self.statement(node)
 
     def statement(self, node: ast.stmt) -> None:
+        """Walk through one statement."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.scope.define(node)
@@ -170,6 +178,7 @@ class HostWalk(ABC, Generic[Op, S]):
             self.emit(operation, node)
 
     def for_loop(self, node: ast.For | ast.AsyncFor) -> None:
+        """Walk through a ``for``: once for all iterations, or once for each if the scope gives the elements."""
         self.expression(node.iter)
         if elements := self.scope.elements(node.iter):
             self.flow.unrolled([self.round(node, element) for element in elements], self.later(node.orelse))
@@ -188,7 +197,10 @@ class HostWalk(ABC, Generic[Op, S]):
         return walk
 
     def element(self, iterable: ast.expr, is_async: bool, target: ast.expr) -> None:
-        """Assign the next element of an iterable to a loop's target."""
+        """Assign the next element of an iterable to a loop's target.
+
+        target: the variables of the loop. is_async: whether it is an ``async for``.
+        """
         self.scope.unbind(assigned([target]), f"is each of {text(iterable)} in turn")
         self.next_element(iterable, is_async)
         self.target(target)
@@ -222,6 +234,7 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.expression(child)
 
     def expression(self, node: ast.expr) -> None:
+        """Walk through an expression, in the order in which Python evaluates its parts."""
         match node:
             case ast.Call():
                 self.call(node)
@@ -261,7 +274,10 @@ class HostWalk(ABC, Generic[Op, S]):
             self.expression(argument)
 
     def comprehension(self, generators: Sequence[ast.comprehension], parts: Sequence[ast.expr]) -> None:
-        """Walk through the loops of a comprehension. Its names are not those of the function around it."""
+        """Walk through the loops of a comprehension. Its names are not those of the function around it.
+
+        generators: its loops. parts: the expressions that it computes for each element.
+        """
         if not generators:
             for part in parts:
                 self.expression(part)
