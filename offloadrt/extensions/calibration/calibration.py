@@ -36,7 +36,10 @@ _SAME: Final = 1.1
 
 @attrs.frozen
 class CalibratedEntry:
-    """An entry (cost or rate) of the base machine profile, with the new value that a file's measurements give."""
+    """An entry (cost or rate) of the base machine profile, with the new value that a file's measurements give.
+
+    `base` is the entry as the base profile has it, `measurement` the new value with its percentiles.
+    """
 
     base: ProfileEntry
     measurement: Measurement
@@ -62,7 +65,10 @@ class CalibratedEntry:
 
 @attrs.frozen
 class Calibration:
-    """All that files of measurements say of a machine. `entries` go into the new profile, the rest into the report."""
+    """All that files of measurements say of a machine. `entries` go into the new profile, the rest into the report.
+
+    `base` is the machine from whose profile everything else comes.
+    """
 
     base: MachineSpec
     sources: dict[str, str]
@@ -175,7 +181,7 @@ def _contradictions(facts: dict[str, float], base: MachineSpec) -> Iterable[str]
 def write(calibration: Calibration, base: str, path: Path) -> None:
     """Write the new profile to a file. `base` is the name or the file of the base profile, as the user gave it.
 
-    Raises CalibrationError when the file cannot be written.
+    calibration: what `calibrate` has returned. Raises CalibrationError when the file cannot be written.
     """
     text = "\n".join(_lines(calibration, base, path.stem)) + "\n"
     try:
@@ -287,7 +293,8 @@ def calibrated(
     """Calibrate from files and write the new profile; return the calibration, and a comparison of kernels' times.
 
     recording: the recorded program whose counted kernels are compared with those of the files; None: no comparison.
-    Raises UserError for files that cannot be read or written.
+    base: a machine's name or a profile's file. output: the file of the new profile. Raises UserError for files that
+    cannot be read or written.
     """
     if not files:
         raise UserError("calibrate: name at least one file")
@@ -303,7 +310,10 @@ def calibrated(
 
 
 def calibration(found: Calibration, compared: list[ComparedKernel], output: Path) -> Iterable[RenderableType]:
-    """Show a calibration and, in a table, the files' kernels with the times that the recording's counts give."""
+    """Show a calibration and, in a table, the files' kernels with the times that the recording's counts give.
+
+    found: the calibration. compared: the kernels of that table. output: the file to which the new profile was written.
+    """
     return [*_shown(found, output), *([_kernels(compared)] if compared else [])]
 
 

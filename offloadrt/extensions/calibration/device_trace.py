@@ -21,7 +21,11 @@ Correlation = tuple[int, int]
 
 @attrs.frozen(eq=False)
 class TracedCall:
-    """Describes a call of the driver's or the runtime's API that succeeded, as a profiler has recorded it."""
+    """Describes a call of the driver's or the runtime's API that succeeded, as a profiler has recorded it.
+
+    `start` and `end` are nanoseconds of the profiler's clock. `correlation` identifies the commands that it submitted;
+    None if the file does not say. `process` and `thread` are the operating system's numbers.
+    """
 
     name: str
     """The name without the version suffix that profilers append."""
@@ -40,7 +44,11 @@ class TracedCall:
 
 @attrs.frozen(eq=False)
 class TracedCommand:
-    """Describes a command that a device executed, as a profiler has recorded it: a kernel, a copy, or a memset."""
+    """Describes a command that a device executed, as a profiler has recorded it: a kernel, a copy, or a memset.
+
+    `start` and `end` are nanoseconds of the profiler's clock. `correlation` identifies the call that submitted it; None
+    if the file does not say. `stream` is the number of its stream (in HIP: queue) on the device.
+    """
 
     kind: str
     """`kernel`, `copy` or `set`."""

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class EntryDifference:
-    """An entry whose value or range differs between two machines; None stands for a machine that lacks it."""
+    """An entry whose value or range differs between two machines; None stands for a machine that lacks it.
+
+    `key` is the entry's name; `one` and `other` are the entry on the first machine and on the second.
+    """
 
     key: str
     one: ProfileEntry | None
@@ -52,7 +55,12 @@ def _differs(one: ProfileEntry | None, other: ProfileEntry | None) -> bool:
 
 @attrs.frozen
 class EntryRecord:
-    """An entry of a profile for JSON; value and range are in the unit of the entry, None for texts and truth values."""
+    """An entry of a profile for JSON; value and range are in the unit of the entry, None for texts and truth values.
+
+    `low` and `high` are the ends of the range. `kind` says what sort of source the value has, and `scaled_from` from
+    which machine it was scaled, if it was. `source` is the source's short name, `source_text` its description.
+    `reference` tells whether the entry is there only for comparison.
+    """
 
     value: float | bool | str
     low: float | None
@@ -77,7 +85,10 @@ class EntryRecord:
 
 @attrs.frozen
 class MachineRecord:
-    """A machine with a runtime, and its entries by key, as `machines NAME` prints them."""
+    """A machine with a runtime, and its entries by key, as `machines NAME` prints them.
+
+    `title` describes the machine in a few words; `notes` are the profile's remarks; `path` is the profile's file.
+    """
 
     name: str
     title: str
@@ -95,7 +106,10 @@ class MachineRecord:
 
 @attrs.frozen
 class MachineName:
-    """A listed machine or runtime, and how many entries its profile has."""
+    """A listed machine or runtime, and how many entries its profile has.
+
+    `title` describes it in a few words; `runtime` is the offloading runtime of its profile.
+    """
 
     name: str
     title: str
@@ -118,7 +132,10 @@ class MachinesRecord:
 
 @attrs.frozen
 class DifferenceRecord:
-    """An entry in which two machines differ. It is None for a machine that does not have it."""
+    """An entry in which two machines differ. It is None for a machine that does not have it.
+
+    `entry` is its name; `one` and `other` are the entry on the first machine and on the second.
+    """
 
     entry: str
     one: EntryRecord | None
@@ -127,7 +144,10 @@ class DifferenceRecord:
 
 @attrs.frozen
 class MachineDifferenceRecord:
-    """The entries in which two machines differ, as `machines ONE OTHER` prints them."""
+    """The entries in which two machines differ, as `machines ONE OTHER` prints them.
+
+    `one` and `other` are the machines' names; `runtimes` are those of the two machines, in this order.
+    """
 
     one: str
     other: str
@@ -136,7 +156,10 @@ class MachineDifferenceRecord:
 
     @classmethod
     def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
-        """Convert the differences of two machines to the record that `--json` prints."""
+        """Convert the differences of two machines to the record that `--json` prints.
+
+        one, other: the machines. found: what `differences` has returned for them.
+        """
         entries = [
             DifferenceRecord(
                 pair.key,

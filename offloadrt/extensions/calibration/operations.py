@@ -228,7 +228,10 @@ _MINORITY: Final = 0.1
 
 @attrs.frozen
 class Measurement:
-    """The measured value of one entry (cost or rate) of a machine profile, from one file, in SI units."""
+    """The measured value of one entry (cost or rate) of a machine profile, from one file, in SI units.
+
+    `key` is the entry's name.
+    """
 
     key: str
     value: float

@@ -113,7 +113,7 @@ def _source_of(key: str, spec: MachineSpec) -> tuple[object, ...]:
 def is_free(key: str, options: RunSpec) -> bool:
     """Tell whether an uncertain entry (cost or rate of a machine) may be varied in a run with these options.
 
-    It may not if the options fix its value, or its position in its range.
+    It may not if the options fix its value, or its position in its range. `key` is the entry's name.
     """
     ends = options.range_end
     return not isinstance(ends, str) and key not in ends and key not in options.overrides
@@ -124,7 +124,8 @@ class Draws:
     """Samples all uncertain entries and inputs at random: draw number k gives each of them a position in its range.
 
     Uncertain are the costs and rates of which a machine's profile knows only a range, and a program's inputs that are
-    known only so. In one draw, an entry has the same position in the ranges of all machines.
+    known only so. In one draw, an entry has the same position in the ranges of all machines. `seed` is that of the
+    random generator.
     """
 
     columns: Mapping[str, Mapping[str, int]]
@@ -200,7 +201,10 @@ class DrawnRuns:
         return known if known and len(known) == len(values) else None
 
     def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the elapsed seconds of two points, for all draws (random samples) in which both of them were run."""
+        """Return the elapsed seconds of two points, for all draws (random samples) in which both of them were run.
+
+        one, other: the indices of the points.
+        """
         rows = [(row[one], row[other]) for row in self.rows]
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
@@ -260,7 +264,7 @@ def sample(
 
     nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
     against each other. file: keeps finished runs, as that of `sweep`. advanced: called with the runs done and asked
-    for.
+    for. pool, jobs: the executor that makes the runs, and how many it makes at a time.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]
@@ -338,7 +342,9 @@ def banded(
 
     A draw is a random sample of the uncertain values; a step goes from one value of an axis to the next. sweep_s: how
     long the sweep's runs took, in seconds of the budget's clock. Returns False if the budget is too small for enough
-    draws.
+    draws. outcome: the sweep's points and results, which are changed. effort: how many draws, and for how much time.
+    pool, jobs: the executor that makes the runs, and how many it makes at a time. file: keeps finished runs. advanced:
+    called with the runs done and asked for.
     """
     nominal, fresh = outcome.finished, outcome.done - outcome.kept
     if effort.draws == 0 or not nominal:
@@ -387,7 +393,8 @@ def _faster(one: float, other: float) -> float:
 class MeasuredKind:
     """Says by which factors the predicted times of one kind of programs have differed from measured ones.
 
-    programs, where: the kind of programs and the machines, in words. values: how many measured values there are.
+    programs, where: the kind of programs and the machines, in words. values: how many measured values there are. All
+    factors are at least 1: predicted over measured time, or its inverse.
     """
 
     programs: str
@@ -499,7 +506,8 @@ def ordered(
 
     cases: the comparison's cases, whose variants are ranked against each other. outcome: their runs so far. Returns the
     cases with intervals and ranks. What is left of the budget is used to find the entries that decide between the two
-    nearest variants of a ranking. stage: called with a title, the runs done and those asked for.
+    nearest variants of a ranking. stage: called with a title, the runs done and those asked for. pool, jobs: the
+    executor that makes the runs, and how many it makes at a time. effort: how many draws, and for how much time.
     """
     clock = clock_of(jobs)
     begun = clock()

@@ -46,7 +46,11 @@ the panel's series, the parameters of all runs of the figure, and the factor fro
 
 @attrs.frozen
 class Mark:
-    """A published number to draw beside the runs: its positions along x, with the lowest and highest value at each."""
+    """A published number to draw beside the runs: its positions along x, with the lowest and highest value at each.
+
+    `label` is its text in the legend. `role` is the role of the claim that states it: `predict`, or `calibrate` if
+    parameters may have been fitted to it. `colour` and `marker` are matplotlib's.
+    """
 
     label: str
     role: str
@@ -141,7 +145,8 @@ def name_lines(canvas: Any, panels: Sequence[tuple[Any, Sequence[Series]]], titl
 def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequence[Mark], *, lines: bool) -> None:
     """Write names inside a panel: of published points, each name once, and if `lines`, of lines that end early.
 
-    Each name is put where it covers least of the drawing. The panel must have its final size.
+    Each name is put where it covers least of the drawing. The panel must have its final size. canvas: the figure of
+    matplotlib. area: the panel, which is one of its axes.
     """
     ends = [(float(_pixels(area, one)[-1][0]), one) for one in series if lines]
     for end, one in ends:
@@ -416,7 +421,10 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
 
 
 def delete(folder: Path, *, stem: str = "figure") -> None:
-    """Delete the files that `draw` has written into a folder, if any exist. Raises UserError if that fails."""
+    """Delete the files that `draw` has written into a folder, if any exist. Raises UserError if that fails.
+
+    stem: the files' name without its ending.
+    """
     for path in _paths(folder, stem):
         with writing(path):
             path.unlink(missing_ok=True)

@@ -55,7 +55,10 @@ class DrawnRun:
 
 @attrs.frozen
 class Series:
-    """The runs of one line of a panel, or its bars of one colour, in the order of their positions along x."""
+    """The runs of one line of a panel, or its bars of one colour, in the order of their positions along x.
+
+    `name` is its text in the legend. `colour`, `marker` and `dashes` (the style of the line) are matplotlib's.
+    """
 
     key: tuple[Cell, ...]
     """The values of the parameters in the figure's `lines`, in their order."""
@@ -194,7 +197,10 @@ def _logarithmic(area: Any) -> None:
 
 
 def spaced(ticks: Sequence[float], *, log: bool) -> list[float]:
-    """Return those of ascending ticks whose labels do not overlap, with the first and the last one among them."""
+    """Return those of ascending ticks whose labels do not overlap, with the first and the last one among them.
+
+    log: whether the axis is logarithmic.
+    """
     positions = [math.log(tick) if log else tick for tick in ticks]
     room = _LABEL * (positions[-1] - positions[0])
     kept = [0]
@@ -240,7 +246,10 @@ _TYPES = (".png", ".svg", ".pdf")
 
 
 def check_type(path: Path, option: str = "--figure") -> None:
-    """Raise UserError if a figure cannot be drawn to a file: its type is not known, or matplotlib is missing."""
+    """Raise UserError if a figure cannot be drawn to a file: its type is not known, or matplotlib is missing.
+
+    option: the option that gave the file, for the error.
+    """
     if path.suffix not in _TYPES:
         raise UserError(f"{option} {path}: a figure is a file that ends with {', '.join(_TYPES)}")
     library("matplotlib")

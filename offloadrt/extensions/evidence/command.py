@@ -183,7 +183,11 @@ def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
 
 @attrs.frozen
 class ConformanceDifference:
-    """The first difference in a recorded program (`case`); step -1 is its outcome. Values are in Python's notation."""
+    """The first difference in a recorded program (`case`); step -1 is its outcome. Values are in Python's notation.
+
+    `case` names the program, `field` what differs; `expected` is what the real runtime did, `actual` what the emulator
+    did.
+    """
 
     case: str
     step: int
@@ -194,7 +198,11 @@ class ConformanceDifference:
 
 @attrs.frozen
 class ConformanceRecord:
-    """The JSON record that `conform` prints."""
+    """The JSON record that `conform` prints.
+
+    `cases` is the number of replayed programs, `differing` that of the programs that differ; `differences` has the
+    first difference of each.
+    """
 
     cases: int
     differing: int

@@ -33,7 +33,8 @@ class Annotation(NamedTuple):
 
     It says what one actor (a thread, or a part of the machine or driver) did at a time. position: the number of events
     before it, so that annotations and events can be merged into one order, while the trace hash and all counts contain
-    the events only.
+    the events only. time_ps: the time in picoseconds. actor: the actor's index. arguments: set for `what` "arguments"
+    only.
     """
 
     position: int
@@ -65,7 +66,8 @@ _LIBRARY, _EVENT_LOOP = f"{Path(contextlib.__file__).parent}/", f"{Path(trio.__f
 class Resumption(NamedTuple):
     """Says that one actor, the giver, let another actor that waited, the taker, go on.
 
-    An actor is a thread of the program, or a part of the machine or the driver, such as a copy engine.
+    An actor is a thread of the program, or a part of the machine or the driver, such as a copy engine. `time_ps` is the
+    time of it in picoseconds; `giver` and `taker` are the actors' indices.
     """
 
     position: int

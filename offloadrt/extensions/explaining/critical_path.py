@@ -43,7 +43,10 @@ NOTHING = 0
 
 @attrs.define(eq=False)
 class ApiCall:
-    """One call of the driver's API. array: the name of the array that it served; empty if no event names one."""
+    """One call of the driver's API. array: the name of the array that it served; empty if no event names one.
+
+    api: the function's name.
+    """
 
     api: str
     array: str = ""
@@ -68,7 +71,12 @@ class Doing(NamedTuple):
 
 @attrs.define(eq=False)
 class KernelRun:
-    """A kernel's run on the compute units; times are picoseconds, and `stalls` are its waits for pages (begin, end)."""
+    """A kernel's run on the compute units; times are picoseconds, and `stalls` are its waits for pages (begin, end).
+
+    `number` is its number in the run, `teams` the number of its teams (thread blocks), `directive` the number of the
+    directive that launched it, `queue` that of its stream, and `actor` the index of the part of the machine that
+    started it. `end` is -1 while it runs.
+    """
 
     number: int
     name: str
@@ -90,7 +98,8 @@ class KernelRun:
 class ActorSteps:
     """What one actor (a thread, or a part of the machine) did when, as three lists of equal length.
 
-    They are in order of time; times are picoseconds.
+    They are in order of time; times are picoseconds. `rows` are the numbers of its events, `times` their times, and
+    `doing` what it did from then on.
     """
 
     rows: list[int] = attrs.field(factory=list)
@@ -116,7 +125,9 @@ class History:
     """All that the search for the critical path needs of a run, by actor, kernel and lock; times are picoseconds.
 
     An actor is a thread, or a part of the machine or the driver. A resumption is a moment at which one actor lets
-    another one, which waited, go on.
+    another one, which waited, go on. `names` are the actors' names and `steps` what they did, by the actor's index.
+    `source_lines` are the directives' lines in the program's source, by the directive's number. `kernels` are the
+    kernels by their number.
     """
 
     names: dict[int, str] = attrs.field(factory=dict)
@@ -337,7 +348,12 @@ RELAYED = "copies between devices through the host"
 
 @attrs.frozen
 class PathPart:
-    """A piece of the critical path: who worked, in which call, and what was waited for; times are picoseconds."""
+    """A piece of the critical path: who worked, in which call, and what was waited for; times are picoseconds.
+
+    `begin_ps` and `end_ps` are its ends. `actor` is the name of the thread, or part of the machine, that worked.
+    `array`, `directive` and `place` say for what: the array, the directive and its source line; each is empty if there
+    is none.
+    """
 
     begin_ps: int
     end_ps: int
@@ -383,7 +399,7 @@ def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> l
     """Return the critical path from `begin_ps` to `end_ps`: the parts, in order of time, that determine its length.
 
     actor: the index of the actor (a thread, or a part of the machine) with which the path ends. The parts add up to
-    `end_ps - begin_ps`.
+    `end_ps - begin_ps`. history: what happened in the run.
     """
     return _Walk(history, begin_ps).back_from(actor, end_ps)
 

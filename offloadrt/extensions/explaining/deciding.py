@@ -64,7 +64,8 @@ class MovedRuns:
     """Repeats some runs with uncertain profile entries moved to the low and the high end of their ranges.
 
     points, nominal: the runs and their results without a change. deadline: when to stop, as a reading in seconds of
-    `clock_of(jobs)`. most: how many more runs may be made; None for any number.
+    `clock_of(jobs)`. most: how many more runs may be made; None for any number. pool, jobs: the executor that makes the
+    runs, and how many it makes at a time. advanced: called with the runs done and asked for.
     """
 
     points: Sequence[Point]
@@ -133,7 +134,8 @@ def idle_entries(
 
     points, nominal: the runs and their results with each range at its mean. budget_s: real time in seconds; entries
     that were not tried in time are not returned. The entries that are charged for nothing that the runs did are first
-    moved together. If a set of entries changes a run, each half of the set is tried.
+    moved together. If a set of entries changes a run, each half of the set is tried. pool, jobs: the executor that
+    makes the runs, and how many it makes at a time.
     """
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)
     places = [_places(result) for result in nominal]
@@ -218,7 +220,8 @@ def screen(
     runs done and asked for.
 
     Entries are grouped by the part of their names before the first dot. If neither end changes a run when a whole group
-    is moved, its members are not moved one by one.
+    is moved, its members are not moved one by one. pool, jobs: the executor that makes the runs, and how many it makes
+    at a time.
     """
     known = likely or {}
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced, most)
@@ -280,7 +283,9 @@ def decided(
 
     order: the ranking. drawn: the runs with random samples of the uncertain values. pair: the indices of the neighbours
     among the points, the one that ranks first before the other. budget_s: real time for the runs, in seconds; without a
-    limit, `_SEARCH` limits their number. advanced: called with the runs done and asked for.
+    limit, `_SEARCH` limits their number. advanced: called with the runs done and asked for. points, nominal: all runs,
+    and their results with each range at its mean. pool, jobs: the executor that makes the runs, and how many it makes
+    at a time.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -312,6 +317,7 @@ def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns)
     """Return sentences on steps from one swept value to the next that are faster in some draws and slower in others.
 
     A draw is a run with a random sample of the uncertain costs. The step that is reversed most often comes first.
+    points, nominal: the runs and their results with each range at its mean. drawn: the runs with random samples.
     """
     places = [point.axis_values for point in points]
     numbers = {tuple(place.values()): number for number, place in enumerate(places)}
@@ -341,7 +347,7 @@ def slower_for_less(points: Sequence[Point], screening: Screening) -> list[str]:
     """Return a sentence for each entry whose cheaper value makes a run slower, the largest loss first.
 
     This happens where a part that takes less time lets another thread or part of the machine go first, in a worse
-    order.
+    order. points: the runs. screening: what `screen` has found about their uncertain entries.
     """
     found = []
     for effect in screening.effects:
@@ -372,7 +378,7 @@ def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = Fa
     """Describe an uncertain entry that decides how long a run takes: its range and source, and how to measure it.
 
     factor: by how much the time, or the ratio of two times, changes over the entry's range. turns: whether it reverses
-    the order of two variants.
+    the order of two variants. points: the runs, whose machines have the entry.
     """
     specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
     known = specs[0].entries[entry]

@@ -40,18 +40,29 @@ class Canvas(Protocol):
     """Draws tracks, known by the numbers that `thread`, `lane` and `counter` return; times are picoseconds."""
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a new track for a thread, and return the track's number. index: the number of the thread's actor."""
+        """Make a new track for a thread, and return the track's number. index: the number of the thread's actor.
+
+        group: the heading below which the track is drawn.
+        """
 
     def lane(self, group: str, name: str, /) -> int:
-        """Make a new track for one lane of a resource, and return the track's number."""
+        """Make a new track of a resource (a lock or an engine), and return the track's number.
+
+        A resource with several slices at one time has several tracks. group: the heading below which the track is
+        drawn.
+        """
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a new track for a number over time, and return the track's number. unit: "bytes" or "count"."""
+        """Make a new track for a number over time, and return the track's number. unit: "bytes" or "count".
+
+        group: the heading below which the track is drawn.
+        """
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
         """Begin a slice (a bar over time) on a track; `notes` are details to show with it, by name.
 
-        Slices that have a number of `flows` in common are joined by arrows, in order of time.
+        Slices that have a number of `flows` in common are joined by arrows, in order of time. track: the track's
+        number. time_ps: when, in picoseconds. name: the text on the slice.
         """
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
@@ -61,7 +72,10 @@ class Canvas(Protocol):
         """Mark a moment on a track. notes: details to show, by name. flows: numbers of arrows, as for `begin`."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """Give a counter a new value."""
+        """Give a counter a new value.
+
+        track: the counter's number. time_ps: when, in picoseconds.
+        """
 
 
 @attrs.define
@@ -75,7 +89,8 @@ class _Thread:
 class ThreadTracks:
     """Draws one track for each host thread, with slices (bars over time) that nest.
 
-    Ending a slice also ends those still open inside it.
+    Ending a slice also ends those still open inside it. `canvas` is what it draws on; `group` is the heading of all
+    threads' tracks.
     """
 
     canvas: Canvas
@@ -152,7 +167,10 @@ class _Lane:
 
 @attrs.define
 class Lanes:
-    """Draws resources such as locks and engines; each gets as many tracks (lanes) as it has slices at one time."""
+    """Draws resources such as locks and engines; each gets as many tracks (lanes) as it has slices at one time.
+
+    `canvas` is what it draws on.
+    """
 
     canvas: Canvas
     _lanes: dict[tuple[str, str], list[_Lane]] = attrs.field(factory=dict)
@@ -168,7 +186,11 @@ class Lanes:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice on the lowest free lane of the resource; `what` is its key, by which `end` finds it."""
+        """Begin a slice on the lowest free lane of the resource; `what` is its key, by which `end` finds it.
+
+        group: the heading below which the resource's tracks are drawn. time_ps: when, in picoseconds. name: the text on
+        the slice. flows: the numbers of arrows that join it to other slices. notes: details to show, by name.
+        """
         lanes = self._lanes.setdefault((group, resource), [])
         lane = next((lane for lane in lanes if not lane.busy), None)
         if lane is None:
@@ -202,14 +224,21 @@ class Lanes:
 
 @attrs.define
 class CounterTracks:
-    """Draws numbers over time, each on a separate track."""
+    """Draws numbers over time, each on a separate track.
+
+    `canvas` is what it draws on.
+    """
 
     canvas: Canvas
     _tracks: dict[tuple[str, str], int] = attrs.field(factory=dict)
     _values: dict[tuple[str, str], int] = attrs.field(factory=dict)
 
     def add(self, group: str, name: str, unit: str, time_ps: int, change: int) -> None:
-        """Change a number over time by `change`, and draw its new value; it is 0 before its first change."""
+        """Change a number over time by `change`, and draw its new value; it is 0 before its first change.
+
+        group: the heading below which the number's track is drawn. unit: "bytes" or "count". time_ps: when, in
+        picoseconds.
+        """
         key = group, name
         track = self._tracks.get(key)
         if track is None:

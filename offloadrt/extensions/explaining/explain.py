@@ -77,7 +77,13 @@ Stage = Callable[[str, int, int], object]
 
 @attrs.frozen
 class Page:
-    """All that `why` prints about a run. Times of the critical path are integer picoseconds."""
+    """All that `why` prints about a run. Times of the critical path are integer picoseconds.
+
+    `command` is the command line that repeats the run, and `elapsed_s` its measured time in virtual seconds. `limit` is
+    the sentence on what limits it. `path_by_resource`, `path_by_call` and `path_by_line` are the shares of the critical
+    path, the largest first; `resources` says how much each lock and part of the machine was used; `tried` are the
+    changes that were tried.
+    """
 
     scenario: str
     parameters: dict[str, Value]
@@ -169,7 +175,9 @@ def explain(
     the budget. With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time. watched:
     called with the run that is explained, once it has ended.
 
-    Raises what `execute` raises; `Interrupted` for Ctrl-C after the run itself has ended.
+    given: the program's parameters by name. pool: the executor that makes the runs. stage: called with a title, the
+    runs done and those asked for. Raises what `execute` raises; `Interrupted` for Ctrl-C after the run itself has
+    ended.
     """
     begun = time.monotonic()
     if draws is None:
@@ -241,7 +249,8 @@ def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
 
     If they do not, and changes of another resource of the critical path do, return a sentence that names the other one
     and says why. A resource that no change makes cheaper, such as the program's own work, stays named by its share of
-    the path; so does a resource of which few changes were tried.
+    the path; so does a resource of which few changes were tried. limit: the sentence. observed: the run. tried: the
+    changes that were tried.
     """
     own = None if limit.resource == "program" or limit.resource in tried.unknown else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)

@@ -93,7 +93,7 @@ class Drawn:
     """The runs with random samples of the uncertain costs (draws), and what limits each run.
 
     shares: in each run, the share (0 to 1) of the critical path that belongs to the resource which limits the original
-    run.
+    run. robustness: in how many draws the same limits the run. draws: what drew the samples.
     """
 
     robustness: Robustness
@@ -140,7 +140,8 @@ def robustness_of(
 
     point, result: the original run and its result. merit: the name of the time that is to be improved. No run is begun
     after `deadline`, a reading of `time.monotonic` in seconds; `jobs` runs are made at a time. Returns None if the
-    machine has no uncertain entry, or if there was no time for a run.
+    machine has no uncertain entry, or if there was no time for a run. pool: the executor that makes the runs. advanced:
+    called with the runs done and asked for.
     """
     spec = spec_of(point)
     common = Draws.of([spec], (one for one in map(named_range, result.inputs) if one is not None))
@@ -173,7 +174,8 @@ _RIVAL = 0.25
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
     """Add to the sentence on a run's limit what else limits the run in many draws: in a quarter of them at least.
 
-    A draw is a run with a random sample of the uncertain costs.
+    A draw is a run with a random sample of the uncertain costs. sure: in how many draws the same, or something else,
+    limits the run.
     """
     rival, count = next(iter(sure.others.items()), ("", 0))
     if not sure.draws or count < _RIVAL * sure.draws:
@@ -197,7 +199,9 @@ def with_gains_in_draws(
 ) -> Tried:
     """Run the best changes with some random samples of the uncertain values, too.
 
-    Returns `tried` with intervals of the gains. deadline: a reading of `time.monotonic`, in seconds.
+    Returns `tried` with intervals of the gains. deadline: a reading of `time.monotonic`, in seconds. trials: makes the
+    changed runs. drawn: the draws, with the original run's time in each. advanced: called with the runs done and asked
+    for.
     """
     best = [one for one in tried.what_ifs if one.gain > 1.0][:_CHANGES]
     numbers = list(zip(drawn.numbers, drawn.merits, strict=True))[:_GAIN_DRAWS]
@@ -228,7 +232,8 @@ def with_curves(
     """Try the changes that gain most again with only a part of each: 75, 50 and 25 % of the cost left.
 
     The profiler Coz does so with lines of code. Returns `tried` with curves of these gains. deadline: a reading of
-    `time.monotonic`, in seconds.
+    `time.monotonic`, in seconds. trials: makes the changed runs. base: the result of the original run. advanced: called
+    with the runs done and asked for.
     """
     parts: dict[int, dict[float, Any]] = {}
     for one in [one for one in tried.what_ifs if one.gain > 1.0]:
@@ -299,7 +304,9 @@ def deciding(
     """Add to the robustness the two entries whose ranges change the elapsed time most, and what is slower when cheaper.
 
     Costs whose change had a gain are tried first, since with few random samples chance alone gives a high correlation.
-    budget_s: real time for these runs, in seconds.
+    budget_s: real time for these runs, in seconds. drawn: the runs with random samples of the costs, whose robustness
+    it is. point, result: the original run and its result. pool, jobs: the executor that makes the runs, and how many it
+    makes at a time. advanced: called with the runs done and asked for.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     for one in tried.what_ifs:
@@ -326,7 +333,8 @@ def shares_in_time(
 ) -> list[Any]:
     """Make runs until a deadline; return what `shares_at` says of each: its limit and shares of the critical path.
 
-    Runs that could not begin in time are left out. deadline: a reading of `time.monotonic`, in seconds.
+    Runs that could not begin in time are left out. deadline: a reading of `time.monotonic`, in seconds. pool, jobs: the
+    executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked for.
     """
     futures: list[Future[bytes]] = []
     said: list[Any] = []
@@ -430,7 +438,10 @@ def total_order(
     """Run base samples, each of as many runs as there are groups plus two, and return the Sobol indices.
 
     No run is begun after `deadline`, a reading of `time.monotonic` in seconds. A base sample that is not complete then,
-    or whose run fails, is not used. Raises UserError if SALib is not installed.
+    or whose run fails, is not used. resource: the resource of the critical path whose share the indices explain. point:
+    the run. groups: the entries that are varied together, by group. samples: the number of base samples. pool, jobs:
+    the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked
+    for. Raises UserError if SALib is not installed.
     """
     problem = {
         "num_vars": len(groups),

@@ -51,7 +51,9 @@ class ArrayUseRecord:
 class KernelRecord:
     """A kernel as `--json` prints it: where it is, costs per iteration, arrays, and what the analysis had to guess.
 
-    file, line: None if the kernel's costs are declared, so that it has no source.
+    file, line: None if the kernel's costs are declared, so that it has no source. `flops_per_iteration` and
+    `bytes_per_iteration` are those of one iteration of its loop nest. `guessed` are sentences about what the source
+    does not say, such as how often an inner loop runs.
     """
 
     name: str
@@ -85,7 +87,10 @@ class ObjectRecord:
 
 @attrs.frozen
 class KernelsRecord:
-    """The JSON record that `kernels` prints; `unread` are host functions whose source cannot be read, and why."""
+    """The JSON record that `kernels` prints; `unread` are host functions whose source cannot be read, and why.
+
+    `objects` are the arrays of the host functions, ranked by how often kernels access them.
+    """
 
     kernels: list[KernelRecord]
     objects: list[ObjectRecord]

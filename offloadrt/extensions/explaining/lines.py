@@ -29,7 +29,10 @@ from offloadrt.study.errors import UserError
 
 @attrs.define
 class LineUse:
-    """The time that the directives of one source line took in the measured time; times are picoseconds."""
+    """The time that the directives of one source line took in the measured time; times are picoseconds.
+
+    `kernels` are the runs of its kernels.
+    """
 
     place: str
     """File and line, as "patch.cpp:41"."""
@@ -125,7 +128,10 @@ def _is_measured(observed: Observed, time_ps: int) -> bool:
 
 @attrs.frozen
 class RooflineKernel:
-    """All launches of one kernel from one source line; `seconds` is the sum of their times on the device."""
+    """All launches of one kernel from one source line; `seconds` is the sum of their times on the device.
+
+    `place` is the source line; `launches` is their number, and `flops` the floating-point operations of all of them.
+    """
 
     name: str
     place: str
@@ -211,7 +217,7 @@ AS_IT_IS: Final = "the device, as it is"
 class Verdict:
     """Compares how long a line's target regions took with estimates for the host, or with mapped data.
 
-    All times are seconds, summed over the line's `runs` launches.
+    All times are seconds, summed over the line's `runs` launches. `place` is the line: file and number.
     """
 
     place: str

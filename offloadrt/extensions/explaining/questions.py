@@ -53,7 +53,9 @@ def explain(
     of the uncertain costs it is checked whether the sentence holds; by default 16, 0 makes none. sobol: base samples
     for total-order Sobol indices, a power of two. whole: run all instances of repeated phases.
 
-    Raises what `offloadrt.execute` raises.
+    scenario: a scenario, its name, or a script. jobs: how many runs are made at a time; by default one per core.
+    keywords: the scenario's parameters and the options of `execute`, such as `machine`. Raises what `offloadrt.execute`
+    raises.
     """
     chosen = found(scenario)
     parameters, fields = divided(chosen, keywords)
@@ -68,7 +70,10 @@ def explain(
 
 @attrs.frozen
 class Report:
-    """A page about a run, or about several side by side. A notebook shows it; `save` writes it to a file."""
+    """A page about a run, or about several side by side. A notebook shows it; `save` writes it to a file.
+
+    `html` is the whole page.
+    """
 
     html: str = attrs.field(repr=False)
 
@@ -111,7 +116,9 @@ def report(
     draws and whole: as in `explain`. window_s: what to show of a long run, in seconds of virtual time; by default all
     that is measured. sources: folders with the program's source files. date: of the page, in words.
 
-    Raises what `offloadrt.execute` raises; UserError for a folder that does not exist.
+    scenario: a scenario, its name, or a script. jobs: how many runs are made at a time; by default one per core.
+    keywords: the scenario's parameters and the options of `execute`, such as `machine`. Raises what `offloadrt.execute`
+    raises; UserError for a folder that does not exist.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -147,8 +154,10 @@ def reported(
     axes: the values of each parameter or option. budget_s: real time for all runs together, in seconds. window: begin
     and end of what to show, in picoseconds. sources: folders with source files.
 
-    Raises UserError if more than one axis has several values, if one has more values than a page shows, if a folder of
-    sources does not exist, and if nothing happened in the window; otherwise what `explain` raises.
+    pool, jobs: the executor that makes the runs, and how many it makes at a time. stage: called with a title, the runs
+    done and those asked for. draws: with how many random samples of the uncertain costs each run is repeated. Raises
+    UserError if more than one axis has several values, if one has more values than a page shows, if a folder of sources
+    does not exist, and if nothing happened in the window; otherwise what `explain` raises.
     """
     doubled = [name for name, values in axes.items() if len(values) > 1]
     if len(doubled) > 1:

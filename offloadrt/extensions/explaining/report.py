@@ -70,7 +70,11 @@ _ONE_OF_MANY = re.compile(
 
 @attrs.frozen
 class ReportedRun:
-    """One run that a report shows: its name in the report, the page that `why` prints for it, and its events."""
+    """One run that a report shows: its name in the report, the page that `why` prints for it, and its events.
+
+    `page` is what `why` prints, `observed` the recorded run, `rows` are all its events, and `sources` finds the text of
+    source lines.
+    """
 
     name: str
     page: Page

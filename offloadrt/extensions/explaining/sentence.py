@@ -52,7 +52,10 @@ MOST_HOLDERS = 3
 
 @attrs.frozen
 class Holder:
-    """A call, array and directive that held a lock, and its share (0 to 1) of the time for which the lock was held."""
+    """A call, array and directive that held a lock, and its share (0 to 1) of the time for which the lock was held.
+
+    `place` is the directive's source line.
+    """
 
     call: str
     array: str
@@ -65,7 +68,7 @@ class Holder:
 class ResourceUse:
     """Says how one resource (a lock, or a part of the machine such as a copy engine) was used in the measured time.
 
-    mean_queue: how many waited for it, on average.
+    mean_queue: how many waited for it, on average. holders: for a lock, the calls that held it longest.
     """
 
     name: str
@@ -81,7 +84,7 @@ def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
     """Return how each family of locks was used in the measured time, the family held longest first.
 
     A family is a lock, or all locks of one kind such as those of table entries. windows: (begin, end) of what is
-    measured, in picoseconds.
+    measured, in picoseconds. history: what happened in the run.
     """
     elapsed_ps = sum(end - begin for begin, end in windows)
     holds = _holds(history)
@@ -103,7 +106,10 @@ def lock_uses(history: History, windows: Sequence[Window]) -> list[ResourceUse]:
 
 
 def part_uses(devices: Mapping[str, DeviceFigures], elapsed_s: float) -> list[ResourceUse]:
-    """Return how the parts of the machine, such as copy engines, were used in the measured time, the busiest first."""
+    """Return how the parts of the machine, such as copy engines, were used in the measured time, the busiest first.
+
+    devices: the figures of each device by its name. elapsed_s: the length of the measured time, in virtual seconds.
+    """
     uses = [
         ResourceUse(name, part.busy_s / whole, part.wait_s / elapsed_s if elapsed_s else 0.0, None)
         for name, part in devices.items()
@@ -187,7 +193,12 @@ _MAIN = 0
 
 @attrs.frozen
 class Observed:
-    """A recorded run: its result, its critical path and how its resources were used."""
+    """A recorded run: its result, its critical path and how its resources were used.
+
+    `spec` is its machine. `windows` are begin and end, in picoseconds, of what is measured. `history` is what every
+    thread and part of the machine did, and `causal_log` what is known of the run besides its events. `phases` are the
+    phases that the program names. `work` is the work it has done, `NOTHING` if that was not counted.
+    """
 
     result: Result
     spec: MachineSpec
@@ -220,7 +231,7 @@ class Observed:
 def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> Observed:
     """Run a scenario once, as `offloadrt run` does, and find its critical path.
 
-    Raises what `execute` raises, and UserError if `options.repeat` is not 1.
+    given: the program's parameters by name. Raises what `execute` raises, and UserError if `options.repeat` is not 1.
     """
     if options.repeat != 1:
         raise UserError("why: one run is explained; leave --repeat out")
@@ -311,7 +322,10 @@ _WORK = {
 
 @attrs.frozen
 class PathShare:
-    """A group of parts of the critical path: the time of the group, and its share of the whole path."""
+    """A group of parts of the critical path: the time of the group, and its share of the whole path.
+
+    `ps` is its time in picoseconds; `share` lies between 0 and 1.
+    """
 
     name: str
     ps: int

@@ -32,7 +32,7 @@ FAULT_TRACK = "page fault"
 class Slice:
     """A bar on a track of the timeline: something that took time, from `begin_ps` to `end_ps` in picoseconds.
 
-    level: the number of bars around it on the same track.
+    level: the number of bars around it on the same track. notes: details, as text.
     """
 
     begin_ps: int
@@ -52,7 +52,11 @@ class Slice:
 
 @attrs.define
 class TimelineTrack:
-    """One track of a timeline: a thread, or one lane of a resource."""
+    """One track of a timeline, for a thread or a resource.
+
+    A resource (a lock or an engine) with several slices at one time has several tracks. `group` is the heading below
+    which it is drawn; `slices` are its bars, in the order in which they ended.
+    """
 
     group: str
     name: str
@@ -63,7 +67,11 @@ class TimelineTrack:
 
 @attrs.define
 class Counter:
-    """A number over time: the times (in ps) at which it changes, and its value from each of them on."""
+    """A number over time: the times (in ps) at which it changes, and its value from each of them on.
+
+    `group` is the heading below which it is drawn, and `unit` is "bytes" or "count"; `times_ps` and `values` are of
+    equal length.
+    """
 
     group: str
     name: str
@@ -86,17 +94,27 @@ class Timeline:
         return self.lane(group, name)
 
     def lane(self, group: str, name: str, /) -> int:
-        """Make a track for a lane of a resource, and return the track's number."""
+        """Make a track of a resource (a lock or an engine), and return the track's number.
+
+        A resource with several slices at one time has several tracks. group: the heading below which the track is
+        drawn.
+        """
         self.tracks.append(TimelineTrack(group, name))
         return len(self.tracks) - 1
 
     def counter(self, group: str, name: str, unit: str, /) -> int:
-        """Make a counter (a number over time), and return the counter's number."""
+        """Make a counter (a number over time), and return the counter's number.
+
+        group: the heading below which it is drawn. unit: "bytes" or "count".
+        """
         self.counters.append(Counter(group, name, unit))
         return len(self.counters) - 1
 
     def begin(self, track: int, time_ps: int, name: str, flows: Sequence[int], notes: Notes, /) -> None:
-        """Begin a slice (a bar) on a track at a time in picoseconds."""
+        """Begin a slice (a bar) on a track at a time in picoseconds.
+
+        name: the text on the slice. flows: numbers of arrows, which a timeline does not draw. notes: details, by name.
+        """
         on = self.tracks[track]
         directive = int(notes.get("directive", 0))
         if on.group != HOST and (place := self._places.get(directive)):
@@ -287,7 +305,8 @@ _NUMBER = re.compile(r"\s+\d+(?=\s|$)")
 class Frame:
     """A node of the flame graph: a call, directive or wait, with the time of all host threads in it.
 
-    Slices count together if they have the same name below the same parents.
+    Slices count together if they have the same name below the same parents. `ps` is that time in picoseconds, with the
+    time of all `inner` nodes, which lie below it.
     """
 
     name: str

@@ -84,7 +84,11 @@ The entry of one call usually is the larger piece of that call's time.
 
 @attrs.frozen
 class Proposal:
-    """One change of a run that may be tried: other parameters, entries of the machine (`overrides`), or options."""
+    """One change of a run that may be tried: other parameters, entries of the machine (`overrides`), or options.
+
+    `kind` says who decides on it: the user of the program (`decision`), the runtime or driver (`policy`), or nobody: a
+    lock without waiting (`contention`), a cheaper operation (`cost`), or other hardware.
+    """
 
     kind: Kind
     parameters: Mapping[str, Value] = attrs.field(factory=dict)
@@ -138,6 +142,7 @@ def switches(
     """Propose environment variables and allocators, which change a run without a change of the program.
 
     A variable or allocator is proposed only if it acts on some part of the critical path. model: the programming model.
+    options: those of the run that is explained. scenario: the program.
     """
     shares, whole_ps = _shares(path), sum(part.ps for part in path)
     found: list[Proposal] = []
@@ -175,7 +180,10 @@ def _is_read(variable: str, spec: MachineSpec) -> bool:
 
 @attrs.frozen
 class Switch:
-    """An environment variable that `why` tries, with its values and the parts of the path on which it acts."""
+    """An environment variable that `why` tries, with its values and the parts of the path on which it acts.
+
+    `models` are the programming models whose programs it is tried for.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -388,7 +396,10 @@ class CurvePoint:
 
 @attrs.frozen
 class WhatIf:
-    """A change of a run that was tried (another parameter, cost or option), and how much faster the run was with it."""
+    """A change of a run that was tried (another parameter, cost or option), and how much faster the run was with it.
+
+    `elapsed_s` is the changed run's measured time in virtual seconds.
+    """
 
     change: Proposal
     elapsed_s: float
@@ -411,7 +422,10 @@ class WhatIf:
 
 @attrs.frozen
 class Tried:
-    """The results of all tried changes, the largest gain first."""
+    """The results of all tried changes, the largest gain first.
+
+    `what_ifs` are those that changed the run's time.
+    """
 
     merit: str
     """The name of the time that gains compare: `elapsed_s`, or the time that the scenario's figure shows."""
@@ -474,7 +488,7 @@ class Trials:
     """Tries changes of one run, each by a run of its own in the processes of `pool`, until a deadline.
 
     scenario, given, options: the run to explain. merit: the name of the time that changes are to improve. deadline: a
-    reading of `time.monotonic`, in seconds.
+    reading of `time.monotonic`, in seconds. jobs: how many runs are made at a time.
     """
 
     scenario: Scenario
@@ -511,7 +525,8 @@ class Trials:
     ) -> Tried:
         """Try the changes, the most promising first, until the deadline; wait for those that were begun.
 
-        base: the result of the original run. advanced: called with the runs done and all runs known so far.
+        base: the result of the original run. advanced: called with the runs done and all runs known so far. spec: the
+        machine of the original run.
         """
         self.spec = spec
         ahead = sorted(changes, key=lambda change: -change.promise)
@@ -654,6 +669,7 @@ def command_of(
     """Return the command line of a run, quoted for a shell; parameters at their defaults are left out.
 
     more: entries of the machine that are set besides. sampled: whether instances of repeated phases were left out.
+    scenario, options: the program and the options of the run.
     """
     words = ["offloadrt", "run", _called(scenario)]
     for name, value in parameters.items():

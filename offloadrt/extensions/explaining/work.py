@@ -25,7 +25,11 @@ from offloadrt.trace.events import COMMON, PS_PER_S
 
 @attrs.frozen
 class WorkDone:
-    """The work that a run does in its measured time: flops and bytes of kernels, bytes of messages and of copies."""
+    """The work that a run does in its measured time: flops and bytes of kernels, bytes of messages and of copies.
+
+    `kernel_bytes` are the bytes that kernels move between the device's memory and its cache, `message_bytes` those of
+    MPI messages.
+    """
 
     flops: float = 0.0
     kernel_bytes: float = 0.0

@@ -286,7 +286,10 @@ def _judged(record: ReplayRecord) -> str:
 
 @attrs.frozen
 class OutcomeRecord:
-    """An outcome of the program: in how many runs it occurred, and whether it is a failure."""
+    """An outcome of the program: in how many runs it occurred, and whether it is a failure.
+
+    `fails` tells whether it is one.
+    """
 
     outcome: str
     runs: int
@@ -299,7 +302,9 @@ class FailureRecord:
 
     `expected` is the outcome of the run with which others are compared: no fault is injected in it, and actors that are
     ready at the same time run in the order in which they became ready. `detail` is the error's own traceback, or what
-    the checkers report; `token` is the text from which `replay` repeats the run.
+    the checkers report; `token` is the text from which `replay` repeats the run. `is_error` tells whether it ended with
+    an error, rather than with another result. `faults` are the injected faults, and `schedule` says in sentences which
+    actors went on in another order.
     """
 
     program: str
@@ -350,7 +355,8 @@ class FailureRecord:
 class ExplorationRecord:
     """The JSON record that `explore` prints: the outcomes of all runs, first that of the run without changes of order.
 
-    `every_schedule`: whether all schedules within the bound of `dfs` were run.
+    `every_schedule`: whether all schedules within the bound of `dfs` were run. `program` and `strategy` are as the
+    command line gives them; `failures` are the different failures, each once.
     """
 
     program: str
@@ -382,6 +388,7 @@ class EverywhereRecord:
     """The JSON record of `explore --faults everywhere`, which cancels or fails one `await` of the program in each run.
 
     calls, waits: how many calls of the driver libraries and waits of threads the program has. runs: how many were made.
+    outcomes, failures: how the runs ended, and those that failed.
     """
 
     program: str
@@ -407,7 +414,8 @@ class ReplayRecord:
 
     same_run: whether the run has the same trace hash as the one for which the token was made, so that all events are
     equal. same_outcome: whether it ended in the same way. changed: what differs since the token was made: the program,
-    its machine, or offloadrt.
+    its machine, or offloadrt. outcome, detail: the outcome in one line, and in full. fails: whether it is a failure.
+    schedule: sentences that say which actors went on in another order.
     """
 
     program: str

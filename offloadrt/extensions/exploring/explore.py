@@ -93,7 +93,7 @@ class Exploration(CountedOutcomes):
     """The outcomes of many schedules of a program. Errors, and results that differ from the reference, are failures.
 
     The reference is the run in which actors (threads and parts of the machine) that are ready at the same time go on in
-    the order in which they became ready.
+    the order in which they became ready. `plan` is the plan of their schedules.
     """
 
     plan: SchedulePlan
@@ -124,8 +124,8 @@ def explore(
 ) -> Exploration:
     """Run `program` under `runs` schedules of `plan`; stop after the batch with the first failure unless `keep_going`.
 
-    advanced: called after the first run and after each batch with the outcomes so far. Raises UserError for a program
-    that cannot be run.
+    advanced: called after the first run and after each batch with the outcomes so far. pool, jobs: the executor that
+    makes the runs, and how many it makes at a time. Raises UserError for a program that cannot be run.
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
@@ -183,7 +183,10 @@ class _Reaching(Fifo):
 
 @attrs.frozen
 class CaseRun:
-    """The outcome of one run; for the strategy dfs also the moments at which another schedule may differ."""
+    """The outcome of one run; for the strategy dfs also the moments at which another schedule may differ.
+
+    `chances` are these moments.
+    """
 
     outcome: RunOutcome
     chances: Sequence[Chance] = ()
@@ -294,7 +297,8 @@ def everywhere(
     """Run `program` once for each of its awaits, with a fault there: the call fails, or the waiting thread dies.
 
     runs: the largest number of runs; if there are more awaits, some are chosen evenly. advanced: called after the first
-    run and after each batch with the outcomes so far. Raises UserError for a program that cannot be run.
+    run and after each batch with the outcomes so far. pool, jobs: the executor that makes the runs, and how many it
+    makes at a time. Raises UserError for a program that cannot be run.
     """
     outcome, recorder = program.recorded_awaits()
     found = Everywhere(program, outcome, calls=len(recorder.calls), waits=len(recorder.waits))
@@ -330,7 +334,7 @@ _SEARCH = 60
 class Shrunk:
     """A failing run that is being made smaller: the smallest run so far that fails in the same way.
 
-    case: its schedule, costs and faults.
+    case: its schedule, costs and faults. program, outcome: what is run, and how that smallest run ended.
     """
 
     program: Program

@@ -51,7 +51,10 @@ _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
 
 @attrs.frozen
 class RunOutcome:
-    """What a run ended with: an error, the reports of checkers, or a result. Runs with equal keys ended alike."""
+    """What a run ended with: an error, the reports of checkers, or a result. Runs with equal keys ended alike.
+
+    `is_error` tells whether it is an error.
+    """
 
     key: str
     """Two outcomes with the same key are the same outcome."""
@@ -188,7 +191,7 @@ def _actor_of(task: Task) -> Actor | None:
 class EndCheck:
     """Checks the state of the runtime at the end of a run, and collects the invariants that are violated.
 
-    After an error it first shuts the program down.
+    After an error it first shuts the program down. `violations` has a sentence for each.
     """
 
     violations: list[str] = attrs.field(factory=list)
@@ -231,7 +234,10 @@ Checker = Callable[[Run], Callable[[], Sequence[str]]]
 
 @attrs.frozen
 class Ended:
-    """A run that has ended: its outcome, its virtual seconds, and its trace hash, if one was asked for."""
+    """A run that has ended: its outcome, its virtual seconds, and its trace hash, if one was asked for.
+
+    `time_s` are the virtual seconds; `hash` is empty if none was asked for.
+    """
 
     outcome: RunOutcome
     time_s: float
@@ -431,7 +437,10 @@ def _shown(program: ScenarioProgram) -> str:
 
 @attrs.frozen
 class Replayed:
-    """A run that was repeated from a token, a line of text that describes it."""
+    """A run that was repeated from a token, a line of text that describes it.
+
+    `program` and `token` are what was run and the token; `ended` is how it ended now.
+    """
 
     token: Token
     program: ScenarioProgram
@@ -448,7 +457,11 @@ class Replayed:
 
 
 def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()) -> Replayed:
-    """Repeat the run that a token describes. Raises UserError for an unreadable token or a missing program."""
+    """Repeat the run that a token describes. Raises UserError for an unreadable token or a missing program.
+
+    text: the token. gear: the emulator's engine, which changes no result, only real time. checkers: their reports count
+    as failures.
+    """
     token = Token.decode(text)
     if "::" in token.program:
         file = token.program.partition("::")[0]
@@ -498,7 +511,8 @@ class _Departed:
 class StoryStrategy(Watched):
     """A scheduling strategy that chooses as ``strategy`` does, and records each change of order to describe it later.
 
-    A change of order: an actor (a thread or part of the machine) is passed over or held back.
+    A change of order: an actor (a thread or part of the machine) is passed over or held back. departed: these changes,
+    in their order.
     """
 
     departed: list[_Departed] = attrs.field(init=False, factory=list)

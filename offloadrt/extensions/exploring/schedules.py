@@ -28,7 +28,8 @@ class ScheduleCase:
     """Everything that makes one run of a program differ from others: its schedule, costs and faults.
 
     The schedule is a strategy with its numbers, or a list of recorded departures: moments at which another actor
-    (thread or part of the machine) goes on than the one that became ready first.
+    (thread or part of the machine) goes on than the one that became ready first. `seed` is the seed of the strategy's
+    random choices; `departures` are the recorded ones.
     """
 
     kind: str = "fifo"
@@ -144,7 +145,10 @@ class SchedulePlan:
 
     LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
     how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then
-    enumerates the orders of actors that are ready at the same instant.
+    enumerates the orders of actors that are ready at the same instant. `text` is the plan as the user wrote it; `kind`
+    is the strategy's name, and `bound`, `length` and `jitter` are its numbers (`length` None: the program's duration).
+    `steps` is how many choices a run has among which changes of order are drawn. `first_seed` is the seed of the first
+    run; each further run has the next one.
     """
 
     text: str
@@ -176,7 +180,10 @@ class SchedulePlan:
         return cls(text, kind, bound, length, first_seed=first_seed)
 
     def fitted(self, duration: float, steps: int, keys: tuple[str, ...]) -> SchedulePlan:
-        """Return the plan for a program that takes `duration` virtual seconds and makes `steps` scheduling choices."""
+        """Return the plan for a program that takes `duration` virtual seconds and makes `steps` scheduling choices.
+
+        keys: the names of the machine's costs that have a range, which the strategy `costs` varies.
+        """
         length = duration if self.length is None and self.kind in ("pct", "delay") else self.length
         return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
 
@@ -225,7 +232,8 @@ class Token:
     """A run as one line of text, from which it can be repeated exactly.
 
     It has the program, parameters, options, schedule, costs and faults, and hashes by which a replay recognizes the
-    same run.
+    same run. `results` are the names of the figures that must not depend on the schedule, `case` is the run's schedule,
+    costs and faults, and `outcome` the key of how it ended.
     """
 
     program: str
@@ -289,5 +297,8 @@ class Token:
             raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
 
     def changed(self, now: Mapping[str, str]) -> list[str]:
-        """Return which of the program, its machine and the emulator have changed since the token was made."""
+        """Return which of the program, its machine and the emulator have changed since the token was made.
+
+        now: the digests of today, as `digests`.
+        """
         return [name for name, digest in self.digests.items() if now.get(name) != digest]

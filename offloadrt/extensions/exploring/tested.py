@@ -47,7 +47,8 @@ class MakeRun(Protocol):
 class ExploredTest:
     """A test function of pytest with its arguments, which can be run under many schedules.
 
-    Each run gets a new argument `offload`.
+    Each run gets a new argument `offload`. `node` is pytest's id of the test, and `make` makes the run of which the
+    function gets the argument.
     """
 
     node: str
@@ -139,7 +140,8 @@ class ExploredTest:
 def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
     """Run a test under many schedules; return the exception of the first failure, or None if all pass.
 
-    A note of the exception has a description and the token of the failing schedule. Raises UserError.
+    A note of the exception has a description and the token of the failing schedule. strategy: the plan of schedules, as
+    text (`SchedulePlan`). runs: how many schedules. Raises UserError.
     """
     found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
     if not found.failures:

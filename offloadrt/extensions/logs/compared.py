@@ -48,7 +48,10 @@ class LoggedDifference:
 
 @attrs.frozen
 class LogComparison:
-    """The comparison of two logs; each pair has the first log's value and the second one's."""
+    """The comparison of two logs; each pair has the first log's value and the second one's.
+
+    `events` are the numbers of events.
+    """
 
     logs: tuple[str, str]
     events: tuple[int, int]

@@ -23,7 +23,10 @@ _OF_LOCKS = frozenset({"LockWait", "LockAcquire", "LockRelease"})
 
 @attrs.frozen
 class EndedWait:
-    """A wait of an actor (a thread, or a part of the machine) for a lock, which has ended."""
+    """A wait of an actor (a thread, or a part of the machine) for a lock, which has ended.
+
+    `since_ps` is when it began, in picoseconds.
+    """
 
     lock: str
     since_ps: int
@@ -64,6 +67,7 @@ class LockWaits:
         lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
         lock has given up. It has also given up if it gets the lock after the lock had been free, unless it was woken to
         try again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
+        label, time_ps, actor: the event's kind, its time in picoseconds, and the index of its actor.
         """
         if label not in _OF_LOCKS and actor not in self._waits:
             return None
@@ -103,7 +107,10 @@ _UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 
 @attrs.define
 class EngineUse:
-    """The copies of one copy engine in a trace; `busy_s` sums their virtual seconds."""
+    """The copies of one copy engine in a trace; `busy_s` sums their virtual seconds.
+
+    `bytes` is the number of bytes of all `copies`.
+    """
 
     device: int
     engine: str
@@ -114,7 +121,10 @@ class EngineUse:
 
 @attrs.define
 class KernelUse:
-    """Says how often a kernel ran on a device, and the sum of its virtual seconds from start to end."""
+    """Says how often a kernel ran on a device, and the sum of its virtual seconds from start to end.
+
+    `launched` is how often, `resident_s` that sum.
+    """
 
     device: int
     kernel: str

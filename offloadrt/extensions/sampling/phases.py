@@ -42,7 +42,11 @@ _UNEVEN_ERRORS = 3.0
 
 @attrs.frozen
 class LeftOut:
-    """A loop of one thread of which some iterations (instances) were not run; times are virtual seconds."""
+    """A loop of one thread of which some iterations (instances) were not run; times are virtual seconds.
+
+    `actor` is the thread's index and `skipped` the number of iterations that were not run. `at_begin` and `at_end` are
+    the counts of everything in the run (calls, bytes, times) at `begin_s` and at `end_s`.
+    """
 
     actor: int
     group: _LoopGroup = attrs.field(repr=False, eq=False)
@@ -137,7 +141,7 @@ class _LoopGroup:
 class RepeatedPhases:
     """Leaves out some iterations of a run's long loops (repeated phases), and estimates what they would have added.
 
-    counted: returns the counts of the run since its start.
+    counted: returns the counts of the run since its start. `wanted` tells whether iterations are left out at all.
     """
 
     wanted = True

@@ -19,7 +19,12 @@ from offloadrt.registry import Registry, regular
 
 
 class BenchmarkRow(msgspec.Struct, frozen=True):
-    """A line of a benchmark's file with measured times, in seconds."""
+    """A line of a benchmark's file with measured times, in seconds.
+
+    `what` is the measured operation and `variant` a variant of it, as the benchmark program calls them. `size` is the
+    operation's size, mostly in bytes. `threads` is the number of threads that made it at the same time, `n` the number
+    of measurements, and the times are percentiles.
+    """
 
     what: str
     variant: str
@@ -51,7 +56,10 @@ class _What(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class BenchmarkRun:
-    """The contents of one file of benchmarks."""
+    """The contents of one file of benchmarks.
+
+    `source` describes the file and its machine; `rows` are its lines.
+    """
 
     path: str
     source: str

@@ -44,7 +44,11 @@ DeviceValues = dict[str, list[int | None]]
 
 
 class ArraySpec(msgspec.Struct, frozen=True):
-    """An array of a recorded program; `init` holds its values before the first step."""
+    """An array of a recorded program; `init` holds its values before the first step.
+
+    `kind` says how the program declares it: static, on the heap, as a global in `declare target` (`global`) or in
+    `declare target link`, or associated with a device block by omp_target_associate_ptr (`assoc`); `bytes` is its size.
+    """
 
     kind: Literal["static", "heap", "global", "link", "assoc"]
     bytes: int
@@ -55,7 +59,8 @@ class MapItemSpec(msgspec.Struct, frozen=True):
     """A list item of a map or motion clause of a recorded program.
 
     arr: the array's name. off, len: the section's begin and length in bytes. whole: whether it is written as the
-    array's bare name, without a section. stride, count: for a strided update.
+    array's bare name, without a section. stride, count: for a strided update. type, mods: the map type and its
+    modifiers.
     """
 
     arr: str
@@ -71,7 +76,7 @@ class MapItemSpec(msgspec.Struct, frozen=True):
 class Statement(msgspec.Struct, frozen=True):
     """Changes elements lo to lo + len - 1 of an array: `add` a[i] += c, `set` a[i] = i + c, `mul` a[i] *= c.
 
-    The arithmetic is modulo 2^32.
+    The arithmetic is modulo 2^32. `arr` is the array's name, `op` the operation, and `c` its constant.
     """
 
     arr: str
@@ -84,7 +89,7 @@ class Statement(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True, order=True):
     """An entry of the present table as LLVM prints it: the bytes [off, off + len) of an array, and reference counts.
 
-    dyn, hold: the dynamic count and that of the modifier ompx_hold, as text.
+    dyn, hold: the dynamic count and that of the modifier ompx_hold, as text. arr: the array's name.
     """
 
     arr: str
@@ -95,7 +100,10 @@ class Row(msgspec.Struct, frozen=True, order=True):
 
 
 class LoweredCall(msgspec.Struct, frozen=True):
-    """A call of the runtime in the code that clang generated, with the map items that it passes."""
+    """A call of the runtime in the code that clang generated, with the map items that it passes.
+
+    `fn` is the called function's name, `maps` the items.
+    """
 
     fn: str
     maps: list[dict[str, Any]]
@@ -119,20 +127,29 @@ class Truth(msgspec.Struct, frozen=True):
 
 
 class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
-    """A step of a recorded program, with what LLVM's runtime did in it."""
+    """A step of a recorded program, with what LLVM's runtime did in it.
+
+    `truth` is what the runtime did; `nowait` tells whether the directive has that clause.
+    """
 
     truth: Truth
     nowait: bool = False
 
 
 class HostStep(StepSpec, frozen=True, tag="host"):
-    """A step of a recorded program in which the host changes arrays."""
+    """A step of a recorded program in which the host changes arrays.
+
+    `body` are the changes, in their order.
+    """
 
     body: list[Statement]
 
 
 class MapStep(StepSpec, frozen=True):
-    """Base of the recorded steps that have list items of map or motion clauses."""
+    """Base of the recorded steps that have list items of map or motion clauses.
+
+    `maps` are these items.
+    """
 
     maps: list[MapItemSpec]
 
@@ -160,20 +177,29 @@ class DataEndStep(StepSpec, frozen=True, tag="data_end"):
 
 
 class TargetStep(MapStep, frozen=True, tag="target"):
-    """A step of a recorded program: a target region, which runs once."""
+    """A step of a recorded program: a target region, which runs once.
+
+    `body` are the statements that it runs, in their order.
+    """
 
     body: list[Statement]
 
 
 class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
-    """A recorded target region on a block of device memory; `h` names the block that omp_target_alloc returned."""
+    """A recorded target region on a block of device memory; `h` names the block that omp_target_alloc returned.
+
+    `body` are the statements that it runs, in their order.
+    """
 
     h: str
     body: list[Statement]
 
 
 class AllocStep(StepSpec, frozen=True, tag="alloc"):
-    """A step of a recorded program: a call of omp_target_alloc; `h` is the name that the block gets."""
+    """A step of a recorded program: a call of omp_target_alloc; `h` is the name that the block gets.
+
+    `bytes` is the block's size.
+    """
 
     h: str
     bytes: int
@@ -199,14 +225,21 @@ class AssociateStep(StepSpec, frozen=True, tag="assoc"):
 
 
 class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
-    """A step of a recorded program: a call of omp_target_disassociate_ptr."""
+    """A step of a recorded program: a call of omp_target_disassociate_ptr.
+
+    `arr` is the array's name, `off` the byte of it whose address is passed.
+    """
 
     arr: str
     off: int
 
 
 class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
-    """A recorded call of omp_target_memcpy between an array and the device block `h`; offsets are in bytes."""
+    """A recorded call of omp_target_memcpy between an array and the device block `h`; offsets are in bytes.
+
+    `arr` is the array's name and `dir` the direction. `hoff` is the offset in the array, `off` that in the device
+    block.
+    """
 
     h: str
     arr: str
@@ -224,7 +257,11 @@ Step = (
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True):
-    """Says how the recorded program ended; `errors` are the lines of its standard error."""
+    """Says how the recorded program ended; `errors` are the lines of its standard error.
+
+    `completed` tells whether it reached its end. `final_host` and `final_device` are the values of the arrays and of
+    the device blocks then; None if they were not recorded.
+    """
 
     completed: bool
     errors: list[str]
@@ -233,7 +270,12 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
 
 
 class RecordedProgram(msgspec.Struct, frozen=True):
-    """A sequential program on one device, as recorded; the recorder filled new device blocks with `device_fill`."""
+    """A sequential program on one device, as recorded; the recorder filled new device blocks with `device_fill`.
+
+    `mode` says whether data is copied to the device or used in place (unified shared memory, `usm`). `arrays` are its
+    arrays by name, `steps` what it does in order, and `outcome` is how it ended. `element_bytes` is the size of an
+    array element.
+    """
 
     name: str
     mode: Literal["copy", "usm"]
@@ -316,7 +358,8 @@ WHOLE_CASE: Final = -1
 class ReplayDifference:
     """A field in which the emulator's replay of a recorded program differs from what the real runtime did.
 
-    step: WHOLE_CASE for the outcome of the whole program.
+    step: WHOLE_CASE for the outcome of the whole program. case, field: the program's name, and what differs. expected:
+    what the real runtime did. actual: what the emulator did.
     """
 
     case: str
@@ -612,7 +655,10 @@ MACHINES: Final = {"copy": "alex-a100", "usm": "mi300a"}
 
 @attrs.frozen
 class ConformanceReport:
-    """Says how many cases were replayed, and the first difference of each case that differs."""
+    """Says how many cases were replayed, and the first difference of each case that differs.
+
+    `cases` is the number of replayed programs; `differences` has one item for each program that differs.
+    """
 
     cases: int
     differences: tuple[ReplayDifference, ...]

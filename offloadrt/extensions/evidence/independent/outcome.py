@@ -31,7 +31,7 @@ class PredictedValue:
     """A measured value with its predictions, all in `unit`.
 
     low, high: the interval in which 80 % of the predictions lie that were made with random samples of the uncertain
-    costs.
+    costs. reported, emulated: the measured value and its prediction; None where there is none.
     """
 
     name: str
@@ -78,7 +78,10 @@ class PredictedValue:
 
 @attrs.frozen
 class PredictedEntry:
-    """One measured result of the file of measurements (an entry): its values with their predictions."""
+    """One measured result of the file of measurements (an entry): its values with their predictions.
+
+    `id` is the entry's name and `kind` the kind of measurement, by which accuracies are grouped.
+    """
 
     id: str
     kind: str
@@ -106,7 +109,10 @@ class PredictedEntry:
 
 @attrs.frozen
 class Accuracy:
-    """Sums up the errors, |ln(predicted / reported)|, of some values."""
+    """Sums up the errors, |ln(predicted / reported)|, of some values.
+
+    `values` is the number of these values, `median` the median of their errors.
+    """
 
     values: int
     median: float
@@ -156,7 +162,7 @@ class ModelError:
     """How far off the predictions of one kind of measurements are on all machines except one.
 
     The numbers are factors of predicted over measured time, or the inverse. They are the error to be expected on the
-    machine that is left out.
+    machine that is left out. `values` is the number of values that are included, `median` the median of their factors.
     """
 
     kind: str
@@ -180,7 +186,8 @@ class ModelError:
 class KindCoverage:
     """Counts how many measured values of one kind lie in the intervals of their predictions.
 
-    An interval comes from random samples of the uncertain entries.
+    An interval comes from random samples of the uncertain entries. `values` is the number of values that have an
+    interval, `covered` how many of them lie in it.
     """
 
     kind: str
@@ -231,7 +238,12 @@ def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> boo
 
 @attrs.frozen
 class IndependentRecord:
-    """The report that `validate --independent --json` prints, with the accuracy of each kind."""
+    """The report that `validate --independent --json` prints, with the accuracy of each kind.
+
+    The fields are those of `IndependentReport`. In addition, `accuracies` are the errors of each kind. With draws (runs
+    with random samples of the uncertain costs), `coverages` says how many values of each kind lie in their intervals,
+    and `model_errors` how far off each kind is on all machines but one.
+    """
 
     file: str
     entries: Sequence[PredictedEntry]
@@ -246,7 +258,10 @@ class IndependentRecord:
 
 @attrs.frozen
 class IndependentReport:
-    """The predictions for all entries of a file of measurements, in the file's order."""
+    """The predictions for all entries of a file of measurements, in the file's order.
+
+    `draws` is the number of random samples of the uncertain costs with which each run was repeated.
+    """
 
     file: str
     entries: Sequence[PredictedEntry]

@@ -99,7 +99,10 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Describes the run that predicts the values of an entry."""
+    """Describes the run that predicts the values of an entry.
+
+    `scenario` and `parameters` are the program to run and its parameters by name.
+    """
 
     scenario: str
     machine: str
@@ -112,7 +115,13 @@ class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MeasuredResult(msgspec.Struct, frozen=True):
-    """One measured result: a `[[result]]` table of the file of measurements."""
+    """One measured result: a `[[result]]` table of the file of measurements.
+
+    `id` is its name, `machine` the machine on which it was measured, and `values` are the measured numbers. `what` says
+    in words what was measured, `conditions` with which sizes and settings, `spread` how much repetitions differed, and
+    `confidence` how far the number can be trusted. `source` and `url` are the publication; `note` is a remark. `run`
+    describes the run that predicts it; None if nothing does.
+    """
 
     id: str
     kind: str
@@ -297,6 +306,7 @@ class PlannedValue:
     """Says how one measured value will be predicted: the run to make, and the figure of that run.
 
     reason: why the value is not predicted, or empty. It may have a run even so, if another value is compared with it.
+    value, point, figure: the measured value, the run (None: none is made), and the name of the run's figure.
     """
 
     value: ReportedValue
@@ -424,8 +434,9 @@ def predict(
 
     draws: each run is also made with so many random samples of the machine's ranges, the shortest runs first, until
     `budget_s` seconds are over. Then entries of `INPUT_KIND`, and those with a reason for no samples, are left out.
-    keep: a file that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. Raises
-    UserError for an entry whose run cannot be made.
+    keep: a file that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. jobs: how
+    many runs are made at a time. advanced: called with a title, the runs done and those asked for. Raises UserError for
+    an entry whose run cannot be made.
     """
     left = {entry.id: entry.not_drawn for entry in entries if entry.not_drawn and draws}
     counted = [entry for entry in entries if not draws or (entry.kind != INPUT_KIND and entry.id not in left)]

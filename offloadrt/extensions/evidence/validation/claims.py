@@ -32,7 +32,13 @@ class ClaimRefused(UserError, ValueError):
 
 @attrs.frozen
 class Claim:
-    """One statement of a paper, and the limits that emulated figures must keep if the statement holds."""
+    """One statement of a paper, and the limits that emulated figures must keep if the statement holds.
+
+    `id` is its name, `where` its place in the paper (section, figure or table), and `quote` the paper's words. `role`
+    says what the emulator does with it: a number that is put in (`input`), one to which parameters may be fitted
+    (`calibrate`), or one that is to come out (`predict`). `applies` says where it applies, in words; `unit` is the unit
+    of all its numbers; `note` is a remark. `at_most`, `more_than` and `less_than` are limits as `at_least` is.
+    """
 
     id: str
     paper: str

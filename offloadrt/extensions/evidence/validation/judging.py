@@ -71,6 +71,8 @@ def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
 
     >>> listed({2.0: 1.6, "S4": 1.5})
     '2: 1.6, S4: 1.5'
+
+    form: the format of each figure, as for `format`.
     """
     return ", ".join(f"{_text(place)}: {value:{form}}" for place, value in values.items())
 
@@ -169,6 +171,7 @@ class InputCheck:
     """Measures in the emulator a number that a paper reports of its own programs; both are shown, without a verdict.
 
     If the programs were wrong, verdicts would be right only by chance. So the report shows how well the numbers match.
+    `function` is called with the paper's runs and the claim; it asks for runs and returns the measured numbers.
     """
 
     claim: Claim
@@ -362,7 +365,10 @@ def recorded(run: Run, *kinds: type[E]) -> list[E]:
 
 @attrs.frozen
 class Span(Generic[B]):
-    """An interval of virtual time, in picoseconds, with the event that began it."""
+    """An interval of virtual time, in picoseconds, with the event that began it.
+
+    `begin` and `end` are its times; `first` is that event.
+    """
 
     begin: int
     end: int

@@ -20,7 +20,7 @@ class Delay:
 
     These moments are chosen at random among the first ``steps`` times that any actor goes on. Lengths are random on a
     logarithmic scale of about three decades, so that short and long ones are equally likely. Actors that are ready at
-    the same instant go on in the order in which they became ready.
+    the same instant go on in the order in which they became ready. ``seed`` is that of the random choices.
     """
 
     seed: int = 0

@@ -22,7 +22,7 @@ class Pct:
     Priorities are random. With n actors and at most ``steps`` choices in a run, one run finds a bug that needs
     ``depth`` ordering constraints with a probability of at least 1 / (n · steps^(depth-1)): the paper's guarantee. It
     holds for orders of actors that are ready within ``reach`` virtual seconds; with 0.0 only for those that are ready
-    at the same instant.
+    at the same instant. ``seed`` is that of the random priorities.
     """
 
     seed: int = 0

@@ -56,7 +56,8 @@ class Recorded(Watched):
 
     An actor is a thread or a part of the machine. A `Schedule` made from ``departures``, with the same ``reach``,
     repeats the run exactly. ``lateness`` is a shorter list that repeats it only approximately: for each actor that was
-    passed over or held back, it has one `Hold` with the seconds by which the actor went on later.
+    passed over or held back, it has one `Hold` with the seconds by which the actor went on later. ``chances`` are the
+    moments at which another actor could have gone on.
     """
 
     detailed: bool = False

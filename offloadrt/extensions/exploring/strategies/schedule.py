@@ -44,6 +44,7 @@ class Schedule:
 
     Everywhere else the actor that became ready first goes on. reach: by how many virtual seconds a timer may be later
     than the earliest one and still be among the actors to choose from; it must be that of the recorded strategy.
+    departures: these choices and delays.
     """
 
     departures: Sequence[Departure]
