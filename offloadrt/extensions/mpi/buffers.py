@@ -31,7 +31,10 @@ class MpiError(OffloadError):
 
     @classmethod
     def of_call(cls, sim: Simulation, reason: str, call: str, place: str = "", array: str = "") -> MpiError:
-        """Make the error of a call that the running thread makes at `place`, a source line of the program."""
+        """Make the error of a call that the running thread makes at `place`, a source line of the program.
+
+        reason: what is wrong, in words. array: the name of the array of the call; empty for none.
+        """
         return cls.now(sim, reason + (f"; at {place}" if place else ""), call=call, array=array)
 
 
@@ -123,8 +126,8 @@ Given = MpiBuffer | HostArray | Section | None
 def buffer_of(given: Given, call: str = "buffer_of") -> MpiBuffer:
     """Return the buffer of an array of the program, or of a section of one, in host memory.
 
-    A section with gaps becomes what a derived datatype describes: each piece without a gap counts as a block. Raises
-    TypeError for anything else.
+    A section with gaps becomes what a derived datatype describes: each piece without a gap counts as a block. given:
+    the array or section. call: the MPI function that got it, for the error. Raises TypeError for anything else.
     """
     if given is None:
         return NOTHING

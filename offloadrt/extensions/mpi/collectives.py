@@ -21,7 +21,7 @@ from offloadrt.extensions.mpi.requests import Endpoint, MpiRequest
 
 @attrs.frozen
 class Op:
-    """A predefined operation of a reduction; all of them are commutative."""
+    """A predefined reduction, which is commutative. `function` computes it, as NumPy does, on two arrays of values."""
 
     name: str
     function: Callable[[Any, Any], Any]
@@ -596,7 +596,7 @@ async def scan_recursive_doubling(c: Channel, buffer: MpiBuffer, result: MpiBuff
 
 
 async def gather_binomial(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
-    """Gather equal parts up a binomial tree; `parts` is None except at the root."""
+    """Gather equal parts up a binomial tree: each rank's `mine` into the root's `parts` (None elsewhere)."""
     relative, count, children = _binomial(c, root)
     room = mine.temporary(mine.nbytes * min(count, c.size - relative))
     room.part(0, mine.nbytes).write(mine.read())
@@ -611,7 +611,7 @@ async def gather_binomial(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer
 
 
 async def gather_linear(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBuffer] | None, root: int) -> None:
-    """Gather by sending every part straight to the root."""
+    """Gather by sending each rank's part, `mine`, straight to the root, which stores it in `parts`."""
     if parts is None:
         await c.send(mine, root)
         return
@@ -645,7 +645,7 @@ async def gather_synchronized(c: Channel, mine: MpiBuffer, parts: Sequence[MpiBu
 
 
 async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int) -> None:
-    """Scatter equal parts down a binomial tree; `parts` is None except at the root."""
+    """Scatter equal parts down a binomial tree: the root's `parts` (None elsewhere) into each rank's `mine`."""
     relative, count, children = _binomial(c, root)
     room = mine.temporary(mine.nbytes * min(count, c.size - relative))
     if parts is not None:
@@ -662,7 +662,7 @@ async def scatter_binomial(c: Channel, parts: Sequence[MpiBuffer] | None, mine: 
 async def scatter_linear(
     c: Channel, parts: Sequence[MpiBuffer] | None, mine: MpiBuffer, root: int, *, at_once: bool = True
 ) -> None:
-    """Scatter by sending every part straight from the root: all at once, or one after the other."""
+    """Scatter by sending the root's `parts` straight to each rank's `mine`: all `at_once`, or one by one."""
     if parts is None:
         await c.recv(mine, root)
         return
@@ -680,12 +680,12 @@ async def scatter_linear(
 
 
 async def allgather_recursive_doubling(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Allgather by recursive doubling, for a power of two of ranks; each rank's own part lies in `buffer` already."""
+    """Allgather by recursive doubling, for 2^k ranks; each rank's own of the `parts` lies in `buffer` already."""
     await _doubling(c, buffer, parts)
 
 
 async def allgather_ring(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Allgather in a ring: each part travels around all ranks; each rank's own part lies in `buffer` already."""
+    """Allgather in a ring: each of `parts` travels around all ranks; each rank's own lies in `buffer` already."""
     await _ring(c, parts)
 
 
@@ -714,7 +714,7 @@ async def allgather_neighbours(c: Channel, buffer: MpiBuffer, parts: Sequence[Mp
 
 
 async def allgather_bruck(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Allgather by Bruck's algorithm, for any number of ranks and for equal or unequal parts."""
+    """Allgather `parts` of `buffer` by Bruck's algorithm, for any number of ranks and equal or unequal parts."""
     order = [(c.rank + number) % c.size for number in range(c.size)]
     have = 1
     while have < c.size:
@@ -741,7 +741,7 @@ def joined(parts: Sequence[MpiBuffer]) -> MpiBuffer:
 
 
 def spread(whole: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Write the bytes of a buffer to the parts, one part after the other."""
+    """Write the bytes of the buffer `whole` to the parts, one part after the other."""
     begin = 0
     for part in parts:
         part.write(whole.part(begin, part.nbytes).read())
@@ -752,7 +752,7 @@ def spread(whole: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
 
 
 async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer]) -> None:
-    """Alltoall of equal short parts by Bruck's algorithm, in log2(number of ranks) steps."""
+    """Alltoall of equal short parts (`sent`, `received`: one per rank) by Bruck's algorithm, in log2(ranks) steps."""
     room = [sent[(c.rank + number) % c.size].temporary() for number in range(c.size)]
     for number, part in enumerate(room):
         part.write(sent[(c.rank + number) % c.size].read())

@@ -106,7 +106,8 @@ class World:
         """Check that all ranks of a communicator make the same collective calls in the same order. Raises MpiError.
 
         context: the communicator's number. number: which of its collectives this is. call, arguments: the call's name,
-        and those of its arguments that MPI wants to be equal: root, bytes and operation. at: the program's line.
+        and those of its arguments that MPI wants to be equal: root, bytes and operation. at: the program's line. rank,
+        size: the calling rank, and how many ranks the communicator has.
         """
         key = context, number
         first, told, other, there, came = self._calls.setdefault(key, (call, arguments, rank, at, set()))
@@ -121,7 +122,10 @@ class World:
             )
 
     def absent(self, context: int, number: int, group: Sequence[int]) -> list[str]:
-        """Return the names of a communicator's ranks that have not reached its collective call number `number`."""
+        """Return the names of a communicator's ranks that have not reached its collective call number `number`.
+
+        context: the communicator's number. group: its ranks, by their numbers in MPI_COMM_WORLD.
+        """
         came = self._calls.get((context, number))
         return [] if came is None else [
             f"rank {self.endpoints[member].rank}{self.endpoints[member].said_last()}"
@@ -178,12 +182,21 @@ class Comm:
     # ------------------------------------------------------------------ point to point
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send a message (MPI_Send); return when the buffer may be written again, for a short message at once."""
+        """Send a message (MPI_Send); return when the program may write the buffer again.
+
+        For a short message that is at once, for a long one when the receiver has its data. buf: an array of the
+        program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at: the program's source
+        line that makes the call, for reports.
+        """
         with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send a message, and return when a receive has matched it (MPI_Ssend)."""
+        """Send a message, and return when a receive has matched it (MPI_Ssend).
+
+        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
+        the program's source line that makes the call, for reports.
+        """
         buffer = buffer_of(buf, "MPI_Ssend")
         with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
@@ -191,27 +204,48 @@ class Comm:
     async def Recv(
         self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Receive a message into a buffer, which may be longer than the message (MPI_Recv)."""
+        """Receive a message into a buffer, which may be longer than the message (MPI_Recv).
+
+        buf: an array of the program, or a section of one. source, tag: the sender's rank, and the message's tag; either
+        may be a wildcard. status: gets the message's source, tag and bytes. at: the program's source line that makes
+        the call, for reports.
+        """
         request = self.begin_receive("MPI_Recv", buffer_of(buf, "MPI_Recv"), source, tag, 0, at)
         await self._blocking(request, status)
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send a message (MPI_Isend)."""
+        """Begin to send a message (MPI_Isend).
+
+        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
+        the program's source line that makes the call, for reports.
+        """
         with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send a message; the request completes when a receive has matched it (MPI_Issend)."""
+        """Begin to send a message; the request completes when a receive has matched it (MPI_Issend).
+
+        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
+        the program's source line that makes the call, for reports.
+        """
         buffer = buffer_of(buf, "MPI_Issend")
         with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
-        """Begin to receive a message (MPI_Irecv)."""
+        """Begin to receive a message (MPI_Irecv).
+
+        buf: an array of the program, or a section of one. source, tag: the sender's rank, and the message's tag; either
+        may be a wildcard. at: the program's source line that makes the call, for reports.
+        """
         return self.begin_receive("MPI_Irecv", buffer_of(buf, "MPI_Irecv"), source, tag, 0, at)
 
     def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> PersistentRequest:
-        """Create a persistent send request, which can be started many times (MPI_Send_init)."""
+        """Create a persistent send request, which can be started many times (MPI_Send_init).
+
+        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
+        the program's source line that makes the call, for reports.
+        """
         buffer, call = buffer_of(buf, "MPI_Send_init"), "MPI_Send_init"
         self._check(call, dest, tag, at)
 
@@ -221,7 +255,11 @@ class Comm:
         return PersistentRequest(self.endpoint, call, self._told("to", dest, tag), begin)
 
     def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
-        """Create a persistent receive request, which can be started many times (MPI_Recv_init)."""
+        """Create a persistent receive request, which can be started many times (MPI_Recv_init).
+
+        buf: an array of the program, or a section of one. source, tag: the sender's rank, and the message's tag; either
+        may be a wildcard. at: the program's source line that makes the call, for reports.
+        """
         buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
         self._check(call, source, tag, at, receives=True)
 
@@ -242,7 +280,12 @@ class Comm:
         *,
         at: str = "",
     ) -> None:
-        """Send one message and receive another at the same time (MPI_Sendrecv)."""
+        """Send one message and receive another at the same time (MPI_Sendrecv).
+
+        sendbuf, recvbuf: arrays of the program, or sections of them. dest, sendtag: the receiver's rank and the tag of
+        the message to it. source, recvtag: the sender's rank and the tag of the message from it. status: gets the
+        received message's source, tag and bytes. at: the program's source line that makes the call, for reports.
+        """
         call = "MPI_Sendrecv"
         with self.endpoint.call(call, at):
             receive = self.begin_receive(call, buffer_of(recvbuf, call), source, recvtag, 0, at)
@@ -253,7 +296,10 @@ class Comm:
     async def Probe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe)."""
+        """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe).
+
+        at: the program's source line that makes the call, for reports.
+        """
         self._check("MPI_Probe", source, tag, at, receives=True)
         told = self._told("from", source, tag)
         message = await self.endpoint.wait_for_message(self.context, source, tag, told, at)
@@ -263,7 +309,10 @@ class Comm:
     async def Iprobe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> bool:
-        """Tell whether there is a message that could be received; its properties go into `status` (MPI_Iprobe)."""
+        """Tell whether there is a message that could be received; its properties go into `status` (MPI_Iprobe).
+
+        at: the program's source line that makes the call, for reports.
+        """
         self._check("MPI_Iprobe", source, tag, at, receives=True)
         await self.endpoint.look("MPI_Iprobe", at)
         message = self.endpoint.queues(self.context).probe(source, tag)
@@ -278,7 +327,7 @@ class Comm:
 
         call, at: the call's name and the program's line, for reports. plane: 0 for the program's messages, 1 for those
         of collectives, so that the two never match. synchronous: whether it completes only when a receive has matched
-        it.
+        it. dest, tag: the receiver's rank and the message's tag.
         """
         endpoint = self.endpoint
         self._check(call, dest, tag, at, array=buffer.name)
@@ -299,7 +348,8 @@ class Comm:
         """Begin to receive a message on behalf of an MPI call; return its request.
 
         call, at: the call's name and the program's line, for reports. plane: 0 for the program's messages, 1 for those
-        of collectives, so that the two never match.
+        of collectives, so that the two never match. source, tag: the sender's rank and the message's tag; either may be
+        a wildcard.
         """
         self._check(call, source, tag, at, receives=True, array=buffer.name)
         self._check_device(call, buffer, at)
@@ -598,7 +648,8 @@ class Comm:
     async def Split(self, color: int = 0, key: int = 0, *, at: str = "") -> Comm | None:
         """Return the communicator of all ranks with the same color, in the order of their keys (MPI_Comm_split).
 
-        Returns None for a rank whose color is UNDEFINED.
+        Returns None for a rank whose color is UNDEFINED. key: ranks with equal keys are in the order of their ranks
+        here. at: the program's source line that makes the call, for reports.
         """
         mine = np.array([color, key], np.int64)
         everybody = np.zeros(2 * self.size, np.int64)
@@ -615,7 +666,10 @@ class Comm:
         return Comm(self.world, self.endpoint, group, context, f"{self.name} split {number} color {color}")
 
     async def Dup(self, *, at: str = "") -> Comm:
-        """Return a communicator of the same ranks, whose messages are separate from this one's (MPI_Comm_dup)."""
+        """Return a communicator of the same ranks, whose messages are separate from this one's (MPI_Comm_dup).
+
+        at: the program's source line that makes the call, for reports.
+        """
         word = MpiBuffer(8)
         await self.run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
         self._made += 1

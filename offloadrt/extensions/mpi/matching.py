@@ -17,7 +17,10 @@ M = TypeVar("M")
 
 
 def matches(wanted_source: int, wanted_tag: int, source: int, tag: int) -> bool:
-    """Tell whether a receive with this source and tag, either of which may be a wildcard, takes this message."""
+    """Tell whether a receive with this source and tag, either of which may be a wildcard, takes this message.
+
+    wanted_source, wanted_tag: those of the receive. source, tag: those of the message.
+    """
     return wanted_source in (source, ANY_SOURCE) and wanted_tag in (tag, ANY_TAG)
 
 

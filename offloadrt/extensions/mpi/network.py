@@ -21,7 +21,10 @@ from offloadrt.sim import Mailbox, Simulation, Station
 
 @attrs.frozen(eq=False)
 class NicPacket:
-    """A packet between network cards: a message, its announcement, a request for announced data, or that data."""
+    """A packet between network cards: a message, its announcement, a request for announced data, or that data.
+
+    `destination` is the card that receives it.
+    """
 
     destination: Nic
     nbytes: int
@@ -35,7 +38,10 @@ class NicPacket:
 
 @attrs.frozen(eq=False)
 class SharedMemoryPacket:
-    """A cache line in shared memory that another core of the node is to read."""
+    """A cache line in shared memory that another core of the node is to read.
+
+    `arrived` is called when that core has it.
+    """
 
     arrived: Callable[[], None]
 

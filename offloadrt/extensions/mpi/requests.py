@@ -34,12 +34,16 @@ class Carrier(Protocol):
     """Carries messages between ranks: what an `Endpoint` needs of `Transport`."""
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Begin to receive a message that has been matched with the receive `request`."""
+        """Begin to receive a message that has been matched with the receive `request`.
+
+        endpoint: that of the receiving rank.
+        """
 
     def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
         """Copy `nbytes` between a device's memory and the host's by a synchronous call.
 
-        device: the device's number. direction: ``h2d`` or ``d2h``.
+        device: the device's number. direction: ``h2d`` or ``d2h``. endpoint: that of the rank whose thread makes the
+        call.
         """
 
 
@@ -49,7 +53,10 @@ class MessageTruncated(MpiError):
 
 @attrs.define
 class Status:
-    """Source, tag and bytes of a message that was received, or that could be received (`Comm.Probe`)."""
+    """Source, tag and bytes of a message that was received, or that could be received (`Comm.Probe`).
+
+    `source` is the sender's rank; `is_cancelled` tells whether the receive was cancelled before a message came.
+    """
 
     source: int = ANY_SOURCE
     tag: int = ANY_TAG
@@ -69,7 +76,11 @@ class Status:
 
 @attrs.frozen(eq=False)
 class MpiMessage:
-    """A message from one rank to another, or the announcement of a long message whose data is still with the sender."""
+    """A message from one rank to another, or the announcement of a long message whose data is still with the sender.
+
+    `eager` tells whether the data comes with the message, rather than after an announcement. `sender` is the endpoint
+    of the sending rank.
+    """
 
     number: int
     """The number of the message in the run, from 1."""
@@ -196,7 +207,10 @@ class MpiRequest:
         return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
-        """Complete the request, and wake the calls that wait for it."""
+        """Complete the request, and wake the calls that wait for it.
+
+        source, tag, nbytes: of the message, for the status.
+        """
         self.is_done = True
         self.status = Status(source, tag, nbytes, self.status.is_cancelled)
         if self.waits:
@@ -207,11 +221,19 @@ class MpiRequest:
     # ------------------------------------------------------------------ MPI's calls
 
     async def Wait(self, status: Status | None = None, *, at: str = "") -> None:
-        """Wait until the request is complete (MPI_Wait). Raises MpiError if the operation failed."""
+        """Wait until the request is complete (MPI_Wait). Raises MpiError if the operation failed.
+
+        status: gets the message's source, tag and bytes. at: the program's source line that makes the call, for
+        reports.
+        """
         await self.Waitall([self], [status] if status is not None else None, at=at, call="MPI_Wait")
 
     async def Test(self, status: Status | None = None, *, at: str = "") -> bool:
-        """Make progress and tell whether the request is complete (MPI_Test). Raises MpiError if it failed."""
+        """Make progress and tell whether the request is complete (MPI_Test). Raises MpiError if it failed.
+
+        status: gets the message's source, tag and bytes. at: the program's source line that makes the call, for
+        reports.
+        """
         await self.endpoint.look("MPI_Test", at)
         if self.is_done:
             self.take(status)
@@ -248,7 +270,11 @@ class MpiRequest:
         at: str = "",
         call: str = "MPI_Waitall",
     ) -> None:
-        """Wait until all requests are complete (MPI_Waitall)."""
+        """Wait until all requests are complete (MPI_Waitall).
+
+        statuses: one for each request, to be filled. call: the name of the MPI function, for reports. at: the program's
+        source line that makes the call, for reports.
+        """
         if requests:
             await requests[0].endpoint.wait(requests, len(requests), call, at)
         for number, request in enumerate(requests):
@@ -256,7 +282,11 @@ class MpiRequest:
 
     @staticmethod
     async def Waitany(requests: Sequence[MpiRequest], status: Status | None = None, *, at: str = "") -> int:
-        """Wait until a request is complete; return the index of the first that is, -1 without any (MPI_Waitany)."""
+        """Wait until a request is complete; return the index of the first that is, -1 without any (MPI_Waitany).
+
+        status: gets the message's source, tag and bytes. at: the program's source line that makes the call, for
+        reports.
+        """
         if not requests:
             return -1
         await requests[0].endpoint.wait(requests, 1, "MPI_Waitany", at)
@@ -266,14 +296,20 @@ class MpiRequest:
 
     @staticmethod
     async def Waitsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
-        """Wait until at least one request is complete, and return the indices of all that are (MPI_Waitsome)."""
+        """Wait until at least one request is complete, and return the indices of all that are (MPI_Waitsome).
+
+        at: the program's source line that makes the call, for reports.
+        """
         if requests:
             await requests[0].endpoint.wait(requests, 1, "MPI_Waitsome", at)
         return _taken(requests)
 
     @staticmethod
     async def Testall(requests: Sequence[MpiRequest], *, at: str = "") -> bool:
-        """Make progress, and tell whether all requests are complete (MPI_Testall)."""
+        """Make progress, and tell whether all requests are complete (MPI_Testall).
+
+        at: the program's source line that makes the call, for reports.
+        """
         if requests:
             await requests[0].endpoint.look("MPI_Testall", at)
         if all(request.is_done for request in requests):
@@ -283,7 +319,10 @@ class MpiRequest:
 
     @staticmethod
     async def Testany(requests: Sequence[MpiRequest], *, at: str = "") -> int:
-        """Make progress, and return the index of the first complete request; -1 if there is none (MPI_Testany)."""
+        """Make progress, and return the index of the first complete request; -1 if there is none (MPI_Testany).
+
+        at: the program's source line that makes the call, for reports.
+        """
         if requests:
             await requests[0].endpoint.look("MPI_Testany", at)
         place = next((number for number, request in enumerate(requests) if request.is_done), -1)
@@ -293,7 +332,10 @@ class MpiRequest:
 
     @staticmethod
     async def Testsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
-        """Make progress, and return the indices of the complete requests (MPI_Testsome)."""
+        """Make progress, and return the indices of the complete requests (MPI_Testsome).
+
+        at: the program's source line that makes the call, for reports.
+        """
         if requests:
             await requests[0].endpoint.look("MPI_Testsome", at)
         return _taken(requests)
@@ -319,7 +361,10 @@ class PersistentRequest(MpiRequest):
         self.is_done = True  # an inactive request: a wait for it ends at once
 
     async def Start(self, *, at: str = "") -> None:
-        """Start the operation once more (MPI_Start). Raises MpiError if it was started and not yet waited for."""
+        """Start the operation once more (MPI_Start). Raises MpiError if it was started and not yet waited for.
+
+        at: the program's source line that makes the call, for reports.
+        """
         if self._current is not None:
             raise MpiError.of_call(
                 self.endpoint.sim, f"MPI_ERR_REQUEST: {self} is active; wait for it first", "MPI_Start", at
@@ -344,7 +389,10 @@ class PersistentRequest(MpiRequest):
 
     @staticmethod
     async def Startall(requests: Sequence[PersistentRequest], *, at: str = "") -> None:
-        """Start all requests, in order (MPI_Startall)."""
+        """Start all requests, in order (MPI_Startall).
+
+        at: the program's source line that makes the call, for reports.
+        """
         for request in requests:
             await request.Start(at=at)
 
@@ -438,7 +486,10 @@ class Endpoint:
                     probing.wake()
 
     def post(self, receive: MpiRequest, context: int, source: int, tag: int) -> None:
-        """Post a receive; a message that has arrived already may match it."""
+        """Post a receive; a message that has arrived already may match it.
+
+        context: the communicator's number. source, tag: what the message must have; either may be a wildcard.
+        """
         receive.wanted = context, source, tag
         if (message := self.queues(context).post(source, tag, receive)) is not None:
             self._matched(receive, message)
@@ -555,7 +606,8 @@ class Endpoint:
         """Do the MPI library's work until there is a message that could be received (MPI_Probe).
 
         Returns the message, which stays in its queue. context: the communicator's number. what, at: what is waited for
-        in words, and the program's line, for reports.
+        in words, and the program's line, for reports. source, tag: what the message must have; either may be a
+        wildcard.
         """
         with self.call("MPI_Probe", at):
             while (message := self.queues(context).probe(source, tag)) is None:

@@ -50,7 +50,7 @@ class Transport:
 
         The request completes at once for a short message (eager), or when the receiver has the data. context, source,
         tag: the communicator's number, this rank's number in it, and the message's tag. synchronous: complete only when
-        a receive has matched the message.
+        a receive has matched the message. endpoint: that of the sending rank.
         """
         buffer = request.buffer
         near = receiver.node == endpoint.node
@@ -76,6 +76,7 @@ class Transport:
         """Begin to receive a message that a receive has matched.
 
         The rest of the work is left to the threads of the process that are in MPI calls, or to its network card.
+        endpoint, request: those of the receiving rank, and its receive.
         """
         near = message.sender.node == endpoint.node
         if message.eager:
@@ -107,7 +108,8 @@ class Transport:
     async def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> None:
         """Copy `nbytes` between a device's memory and the host's by a synchronous call.
 
-        device: the device's number. direction: ``h2d`` or ``d2h``.
+        device: the device's number. direction: ``h2d`` or ``d2h``. endpoint: that of the rank whose thread makes the
+        call.
         """
         await endpoint.on_core(self._costs.device.staged)
         since = endpoint.sim.now

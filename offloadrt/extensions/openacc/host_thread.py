@@ -56,7 +56,10 @@ DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
 
 @attrs.frozen(eq=False)
 class DataClause:
-    """A data clause with the arrays and sections in its list."""
+    """A data clause with the arrays and sections in its list.
+
+    `kind` is the clause's name; `items` is that list.
+    """
 
     kind: DataKind
     items: tuple[Span, ...]
@@ -64,7 +67,10 @@ class DataClause:
 
 @attrs.frozen(eq=False)
 class UpdateClause:
-    """A clause of ``update`` with its list: ``host(…)``, also called ``self``, or ``device(…)``."""
+    """A clause of ``update`` with its list: ``host(…)``, also called ``self``, or ``device(…)``.
+
+    `kind` is the clause's name; `items` is that list.
+    """
 
     kind: Literal["host", "device"]
     items: tuple[Span, ...]
@@ -165,7 +171,7 @@ def lower_update(clauses: Sequence[UpdateClause], if_present: bool) -> list[MapI
     """Lower the directive `update` to its map items.
 
     if_present: arrays that are not on the device are skipped; otherwise the directive raises an error for them when it
-    runs.
+    runs. clauses: those of the directive.
     """
     items: list[MapItem] = []
     for clause in clauses:
@@ -260,13 +266,18 @@ class HostThread(ProgramThread):
         """Make a data region: ``async with t.data(…):``.
 
         If the program fails inside the region, the region is not closed. When a timeout leaves the region, its data is
-        deleted without being copied out.
+        deleted without being copied out. async_: the async value of the queue in which it runs; with None the host
+        waits until it is complete. wait: the async values of the queues after whose work it runs.
         """
         _check_any("data", clauses, "copy(a)")
         return Data(self, clauses, async_, wait)
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
-        """Run ``enter data``: each item gets one more dynamic reference."""
+        """Run ``enter data``: each item gets one more dynamic reference.
+
+        async_: the async value of the queue in which it runs; with None the host waits until it is complete. wait: the
+        async values of the queues after whose work it runs.
+        """
         _check_any("enter data", clauses, "copyin(a)")
         return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
 
@@ -277,7 +288,11 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored."""
+        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored.
+
+        async_: the async value of the queue in which it runs; with None the host waits until it is complete. wait: the
+        async values of the queues after whose work it runs.
+        """
         _check_any("exit data", clauses, "copyout(a)")
         items = lower_data(clauses, "exit data", finalize)
         return self.run("exit data", ending(items, "exit data"), async_, wait)
@@ -291,8 +306,9 @@ class HostThread(ProgramThread):
     ) -> Running:
         """Run ``update host(…) device(…)`` on the current device.
 
-        Raises NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data
-        that JACC's runtime keeps on several devices.
+        async_: the async value of the queue in which it runs; with None the host waits until it is complete. wait: the
+        async values of the queues after whose work it runs. Raises NotPresent for data that is not there, unless
+        `if_present`. Raises ValueError for `device(…)` of data that JACC's runtime keeps on several devices.
         """
         _check_any("update", clauses, "host(a)")
         items = lower_update(clauses, if_present)
@@ -346,8 +362,9 @@ class HostThread(ProgramThread):
 
         arguments: in the kernel's order. An array that no clause names is copied in and out (or as `default` says),
         numbers are firstprivate, and a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: the launch
-        configuration, by default what a loop nest needs. Raises MappingError, NotPresent, IllegalAddress, and what the
-        driver raises.
+        configuration, by default what a loop nest needs. async_: the async value of the queue in which it runs; with
+        None the host waits until it is complete. wait: the async values of the queues after whose work it runs. Raises
+        MappingError, NotPresent, IllegalAddress, and what the driver raises.
         """
         return self._compute(
             "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait
@@ -362,7 +379,10 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run a ``kernels`` construct: like `parallel`, but the compiler chooses the launch configuration."""
+        """Run a ``kernels`` construct: like `parallel`, but the compiler chooses the launch configuration.
+
+        data, default, async_, wait: as for `parallel`.
+        """
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(

@@ -119,7 +119,8 @@ class OpenACC(OffloadProgram[HostThread]):
 
     Raises ValueError for a compiler that does not exist.
 
-    A program ends with `finish`: its async queues complete, and pooled device memory is returned.
+    A program ends with `finish`: its async queues complete, and pooled device memory is returned. `tells_uses` says
+    that its memory accesses are reported to a checker.
     """
 
     tells_uses: ClassVar[bool] = True

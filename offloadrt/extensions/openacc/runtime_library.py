@@ -32,7 +32,7 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 class ResolvedArrays:
     """The device addresses of arrays; they are valid as long as the device table has this generation (version).
 
-    pointers: in the arrays' order.
+    pointers: in the arrays' order. entries: their entries in the present table, in the same order.
     """
 
     generation: int
@@ -112,7 +112,10 @@ class AsyncQueues:
 
 @attrs.define
 class KernelTimes:
-    """The total times of a kernel's executions that have ended."""
+    """The total times of a kernel's executions that have ended.
+
+    `sent_bytes` are the bytes that devices sent one another for it.
+    """
 
     executions: int = 0
     divided: int = 0
@@ -132,7 +135,8 @@ class InFlight:
     """An execution of a kernel that has not ended on all of its devices yet.
 
     left: the number of devices on which it has not ended. longest_s: virtual seconds on the slowest device so far. The
-    time that passes between the launches on different devices is not counted as the kernel's.
+    time that passes between the launches on different devices is not counted as the kernel's. times: where it is
+    counted once it has ended. divided: whether it is divided among the devices.
     """
 
     times: KernelTimes

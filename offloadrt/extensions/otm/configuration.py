@@ -169,7 +169,7 @@ class TargetCall:
 class ObjectPlacing:
     """Decides how the device reaches the objects (arrays) of a directive: copied, migrating or pinned on the host.
 
-    It does so before they are mapped, and releases them at the directive's end.
+    It does so before they are mapped, and releases them at the directive's end. `table` has the objects of the device.
     """
 
     device: OffloadDevice
@@ -183,7 +183,8 @@ class ObjectPlacing:
         Carries out the deferred maps of data directives for objects that are explicit (copied). From then on the queue
         keeps a `TargetCall`, and `target_ended` must be called. call: the directive's name, for errors.
 
-        Raises PlacementError for an array that the program's analysis does not know.
+        launch, arguments: the kernel's launch and its arguments. items: the map items. queue: the directive's. Raises
+        PlacementError for an array that the program's analysis does not know.
         """
         device, table = self.device, self.table
         accesses = _accesses(launch, arguments)
@@ -221,8 +222,8 @@ class ObjectPlacing:
     async def before_data(self, items: Sequence[MapItem], queue: DirectiveQueue, call: str) -> None:
         """Pin those objects of a data directive on the host that do not fit into device memory.
 
-        Raises PlacementError for use_device_ptr and use_device_addr, because the address of an object that is not yet
-        placed is not known.
+        items: the map items. queue: the directive's. call: the directive's name, for errors. Raises PlacementError for
+        use_device_ptr and use_device_addr, because the address of an object that is not yet placed is not known.
         """
         if queue.kept is not None:
             return
@@ -249,13 +250,17 @@ class ObjectPlacing:
     def placing(self, item: MapItem, size: int, flags: MapFlags) -> Placement:
         """Return how the device reaches a section that is not mapped yet: by a copy, or in place.
 
-        It is copied if OTM has made its object explicit.
+        It is copied if OTM has made its object explicit. item: the map item of the section. size, flags: its bytes and
+        map flags, which make no difference here.
         """
         explicit = self.table.mechanism(item.array) == "explicit"
         return Placement.DEVICE_COPY if explicit else Placement.HOST_POINTER
 
     def in_place(self, item: MapItem, queue: DirectiveQueue) -> Awaitable[None]:
-        """Record that a data directive has mapped an object that has no device block, so that its map is deferred."""
+        """Record that a data directive has mapped an object that has no device block, so that its map is deferred.
+
+        item, queue: the map item, and the directive's queue.
+        """
         if queue.kept is None:
             self.table.put_off(item)
         return no_work()
@@ -268,13 +273,16 @@ class ObjectPlacing:
         """Drop the deferred map of a data directive that ends, if there is one.
 
         Nothing is dropped while the object has a device block that outlives the directive. entry: the item's entry in
-        the present table; None if it has none.
+        the present table; None if it has none. queue: the directive's.
         """
         if queue.kept is None and (item.flags.delete or entry is None or entry.is_unused):
             self.table.drop(item, item.flags.delete)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
-        """Arrange that a data directive's objects are released when all work that is in its queue now is done."""
+        """Arrange that a data directive's objects are released when all work that is in its queue now is done.
+
+        items: the directive's map items.
+        """
         if queue.kept is None:
             arrays = [item.array for item in items if item.array is not None]
             queue.post_processing.append(functools.partial(self._data_ended, arrays))
@@ -290,6 +298,7 @@ class ObjectPlacing:
         """Return what must be called once a directive that was left before its end, as at a timeout, is unmapped.
 
         The function ends the directive for OTM and releases its objects. Returns None if the directive has no object.
+        queue: the directive's.
         """
         items, kept = queue.items, queue.kept
         if not isinstance(kept, TargetCall):

@@ -33,7 +33,10 @@ managed memory that stays with the CPU and is reached over the link.
 
 @attrs.frozen
 class ObjectPlacement:
-    """The latest decision where an object lies and how the device reaches it; `name` is the program's variable."""
+    """The latest decision where an object lies and how the device reaches it; `name` is the program's variable.
+
+    `mechanism` is how the device reaches it: `explicit` (copied), `implicit` (migrating) or `pinned` on the host.
+    """
 
     name: str
     nbytes: int
@@ -85,6 +88,7 @@ class Placed:
     """Says how the device reaches an object (array) that is in use: copied, migrating or pinned on the host.
 
     density: accesses per element; None where it is not known. rank: by the frequency of accesses, the most first.
+    mechanism: `explicit` (copied), `implicit` (migrating) or `pinned` on the host.
     """
 
     nbytes: int
@@ -148,7 +152,8 @@ def decide(
 
     Objects are placed in order of rank; those of equal rank in the order in which they are given. active: the
     placements of objects that are in use, by key. counters: the bytes that these take. budget: bytes of device memory.
-    An object that fits but has no density stays undecided; room is kept for it.
+    An object that fits but has no density stays undecided; room is kept for it. candidates: the objects of the call.
+    rules: the profile's thresholds.
     """
     changed: dict[Hashable, Placed] = {}
     undecided = 0
@@ -198,7 +203,10 @@ def _victims(
 
 @attrs.frozen
 class ObjectSpec:
-    """The entries of the profile about placing objects (OTM), with the cost in seconds of a decision."""
+    """The entries of the profile about placing objects (OTM), with the cost in seconds of a decision.
+
+    `rules` are the thresholds by which objects are placed.
+    """
 
     rules: PlacementRules
     reserve: Annotated[int, "otm.reserve"]
@@ -329,7 +337,10 @@ class ObjectTable:
     # maps of data directives
 
     def put_off(self, item: MapItem) -> None:
-        """Defer the map of a data directive, because its object has no device block, until the object is copied."""
+        """Defer the map of a data directive, because its object has no device block, until the object is copied.
+
+        item: that map.
+        """
         if item.array is not None and item.size and (one := self.find(item.array)) is not None:
             one.used_in_place = one.used_in_place and bool(one.open)
             one.open.append(item)
@@ -375,7 +386,10 @@ class ObjectTable:
         return item, item.type | TO if one.used_in_place else item.type
 
     def put_back(self, item: MapItem) -> None:
-        """Put back a map that was taken out of the list and could not be carried out."""
+        """Put back a map that was taken out of the list and could not be carried out.
+
+        item: that map.
+        """
         if item.array is not None and (one := self._objects.get(item.array)) is not None:
             one.open.insert(0, item)
 

@@ -44,7 +44,10 @@ MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_lin
 
 @attrs.frozen(eq=False)
 class TargetConstruct:
-    """A directive in the program's source that runs a kernel on a device, with the kernel's arrays."""
+    """A directive in the program's source that runs a kernel on a device, with the kernel's arrays.
+
+    `file` and `line` are its place in the source.
+    """
 
     kernel: Kernel
     objects: tuple[str, ...]
@@ -55,7 +58,10 @@ class TargetConstruct:
 
 @attrs.frozen(eq=False)
 class HostFunction:
-    """A function of the program that runs on the host, with what the names that it takes from around it stand for."""
+    """A function of the program that runs on the host, with what the names that it takes from around it stand for.
+
+    `source` is its source, and `names` are the meanings of these names.
+    """
 
     source: Source
     names: dict[str, Any]
@@ -117,7 +123,10 @@ class ObjectScope(Scope):
         return inner
 
     def arguments(self, function: HostFunction, node: ast.Call) -> dict[str, Any]:
-        """Return what the parameters of a function stand for in a call."""
+        """Return what the parameters of a function stand for in a call.
+
+        node: the call.
+        """
         tree = function.source.tree
         positional = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         bound = {
@@ -369,7 +378,10 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
                 self.enter(handed, {}, argument)
 
     def enter(self, function: HostFunction, arguments: Mapping[str, Any], at: ast.AST) -> None:
-        """Walk through a function of the program where it is called, except where it calls itself."""
+        """Walk through a function of the program where it is called, except where it calls itself.
+
+        arguments: what its parameters stand for. at: the call.
+        """
         if (function.source.file, function.source.tree.lineno) not in self.active:
             self.inline(self.scope.inside(function, arguments), at)
 
@@ -410,7 +422,10 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
 @attrs.frozen
 class TargetRegion:
-    """A line of the program that runs a kernel on a device, with how often it runs."""
+    """A line of the program that runs a kernel on a device, with how often it runs.
+
+    `file` and `line` are its place in the source.
+    """
 
     kernel: Kernel
     frequency: float

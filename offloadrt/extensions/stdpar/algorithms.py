@@ -72,7 +72,10 @@ _JOIN: dict[ReduceOperation, np.ufunc] = {"plus": np.add, "minimum": np.minimum,
 
 @attrs.frozen(eq=False)
 class AlgorithmCall:
-    """A call of a parallel algorithm. Raises ValueError if the algorithm returns a value and `init` is None."""
+    """A call of a parallel algorithm. Raises ValueError if the algorithm returns a value and `init` is None.
+
+    `policy` is the execution policy, as ``par``; `kernel` and its `arguments` are what is run for each element.
+    """
 
     algorithm: str
     policy: ExecutionPolicy
@@ -120,32 +123,48 @@ class Algorithms(ABC):
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::for_each``. iterations: how many, for a kernel that is declared by its costs."""
+        """Run ``std::for_each``. iterations: how many, for a kernel that is declared by its costs.
+
+        policy: the execution policy: `seq`, `par` or `par_unseq`.
+        """
         return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
-        """Run ``std::for_each_n``: the kernel gets `n` as its first argument."""
+        """Run ``std::for_each_n``: the kernel gets `n` as its first argument.
+
+        kernel, arguments: what is run for each element. policy: the execution policy: `seq`, `par` or `par_unseq`.
+        """
         return self.invoke(AlgorithmCall("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
 
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::transform``. iterations: how many, for a kernel that is declared by its costs."""
+        """Run ``std::transform``. iterations: how many, for a kernel that is declared by its costs.
+
+        policy: the execution policy: `seq`, `par` or `par_unseq`.
+        """
         return self.invoke(AlgorithmCall("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
-        """Run ``std::fill``: set all elements of an array to a value."""
+        """Run ``std::fill``: set all elements of an array to a value.
+
+        policy: the execution policy: `seq`, `par` or `par_unseq`.
+        """
         return self.invoke(AlgorithmCall("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
-        """Run ``std::fill_n`` on the first `n` elements. Raises ValueError if `n` is more than the array has."""
+        """Run ``std::fill_n`` on the first `n` elements. Raises ValueError if `n` is more than the array has.
+
+        value: what they are set to. policy: the execution policy: `seq`, `par` or `par_unseq`.
+        """
         _within(array, n, "fill_n")
         return self.invoke(AlgorithmCall("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
 
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
         """Run ``std::copy`` of all elements of `source` to the first elements of `destination`.
 
-        Raises ValueError where the destination has fewer elements.
+        policy: the execution policy: `seq`, `par` or `par_unseq`. Raises ValueError where the destination has fewer
+        elements.
         """
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
@@ -166,7 +185,7 @@ class Algorithms(ABC):
 
         init: the value with which the reduction begins. dtype: the type of the result. iterations: how many, for a
         kernel that is declared by its costs. Returns None where an array is a phantom (without values), since nothing
-        is computed then.
+        is computed then. policy: the execution policy: `seq`, `par` or `par_unseq`.
         """
         return await self.invoke(AlgorithmCall("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
@@ -176,7 +195,8 @@ class Algorithms(ABC):
         """Run ``std::reduce`` over all elements of an array, and return the result.
 
         init: the value with which the reduction begins. Returns None where the array is a phantom (without values),
-        since nothing is computed then.
+        since nothing is computed then. operation: the operation by which two elements are joined. policy: the execution
+        policy: `seq`, `par` or `par_unseq`.
         """
         return await self.invoke(
             AlgorithmCall("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
@@ -185,7 +205,8 @@ class Algorithms(ABC):
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::any_of``: tell whether the predicate holds for some element.
 
-        Returns None where an array is a phantom (without values).
+        Returns None where an array is a phantom (without values). policy: the execution policy: `seq`, `par` or
+        `par_unseq`.
         """
         count = await self._count("any_of", policy, predicate, arguments)
         return None if count is None else count > 0
@@ -193,7 +214,8 @@ class Algorithms(ABC):
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::all_of``: tell whether the predicate holds for all elements of the first array.
 
-        Returns None where an array is a phantom (without values). Raises ValueError if no argument is an array.
+        Returns None where an array is a phantom (without values). policy: the execution policy: `seq`, `par` or
+        `par_unseq`. Raises ValueError if no argument is an array.
         """
         first = next(pointers(direct(arguments)), None)
         if first is None:
@@ -204,7 +226,8 @@ class Algorithms(ABC):
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::none_of``: tell whether the predicate holds for no element.
 
-        Returns None where an array is a phantom (without values).
+        Returns None where an array is a phantom (without values). policy: the execution policy: `seq`, `par` or
+        `par_unseq`.
         """
         count = await self._count("none_of", policy, predicate, arguments)
         return None if count is None else count == 0

@@ -55,7 +55,10 @@ _HINT = "; a run does not see plain Python: the program has to say await t.read(
 
 @attrs.define(eq=False)
 class Command:
-    """A kernel or a copy that a thread has submitted and not waited for."""
+    """A kernel or a copy that a thread has submitted and not waited for.
+
+    `queue` is its queue, `thread` the name of that thread, and `submitted_s` when it was submitted, in virtual seconds.
+    """
 
     name: str
     queue: object
@@ -79,6 +82,8 @@ class UsmArray(HostArray):
 
     Kernels and the host share its values. `data`, ``a[i]`` and ``a[i] = x`` are accesses of the host that take no
     virtual time. `HostThread.read` and `HostThread.write` also bring its pages back to the host, which takes time.
+    `memory` is the kind of memory in which it lies (`Memory`). `sim` is the simulation, for errors. `in_use` are the
+    commands that use it and have not been waited for.
     """
 
     memory: Memory = "heap"
@@ -110,7 +115,8 @@ class UsmArray(HostArray):
         """Raise UnfinishedRead when a command that conflicts with this access of the host has not been waited for.
 
         A command conflicts if it writes the array, or if the host writes (`writes`) what the command uses. within: the
-        queue of a copy that makes the access; commands in that queue run before the copy anyway.
+        queue of a copy that makes the access; commands in that queue run before the copy anyway. hint: advice for the
+        error's text.
         """
         for use in self.in_use:
             if not (use.writes or writes) or (within is not None and use.command.queue is within):
@@ -129,7 +135,10 @@ class UsmArray(HostArray):
             )
 
     def check_alive(self, call: str) -> None:
-        """Raise FreedHostMemory for an array that the program has given back."""
+        """Raise FreedHostMemory for an array that the program has given back.
+
+        call: what the program does with it, for the error.
+        """
         if self.freed:
             sim = self.sim
             assert sim is not None

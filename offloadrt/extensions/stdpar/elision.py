@@ -149,6 +149,8 @@ class Marker(enum.Enum):
 
     That wait is the algorithm's barrier; the compiler elides it where it can. HOST_ALGORITHM: an algorithm that is not
     offloaded. CALL: the call of a function that is not inlined. RETURN: the end of a function that is not inlined.
+    RETURNING: an offloaded algorithm that returns a value, so that the host needs it at once. STACK_ACCESS: an access
+    to the stack of the function.
     """
 
     ALGORITHM = "algorithm"
@@ -198,7 +200,8 @@ def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
 class Operation:
     """One operation of a host thread: an algorithm, a call, or an access to memory.
 
-    name: the algorithm, the function called or the object accessed.
+    name: the algorithm, the function called or the object accessed. marker: its kind. file, line: its place in the
+    program.
     """
 
     marker: Marker
@@ -233,7 +236,8 @@ class Elided:
 class Kept:
     """The decision that a thread waits for an algorithm and for all algorithms before it.
 
-    at: the operation at which it waits: before that operation, or after it if `at` is the algorithm itself.
+    at: the operation at which it waits: before that operation, or after it if `at` is the algorithm itself. reason: why
+    it does not wait later.
     """
 
     algorithm: Operation
@@ -609,7 +613,10 @@ class CallSite:
 
 @attrs.frozen
 class ElisionPass:
-    """Decides from a host function's source after which of its algorithms the host waits (a barrier), and where."""
+    """Decides from a host function's source after which of its algorithms the host waits (a barrier), and where.
+
+    `calls` are the calls of algorithms, each with the decision about it.
+    """
 
     function: str
     calls: tuple[CallSite, ...]
@@ -637,7 +644,8 @@ class ElisionPass:
         """Decide which barriers of a host function stay, from the function's source.
 
         unit: what the compiler sees, by default the function's own file. inline: functions of other files that are
-        inlined too, where `unit` is not given. Raises KernelError when a source cannot be read.
+        inlined too, where `unit` is not given. elision: False keeps all barriers. system_usm: whether the device can
+        use all host memory. Raises KernelError when a source cannot be read.
         """
         return cls.of_source(
             Source.of(function, "host function"), unit or TranslationUnit.of(function, inline), elision, system_usm
@@ -647,7 +655,11 @@ class ElisionPass:
     def of_source(
         cls, source: Source, unit: TranslationUnit, elision: bool = True, system_usm: bool = False
     ) -> ElisionPass:
-        """Decide which barriers of a host function stay, for a source that has been read."""
+        """Decide which barriers of a host function stay, for a source that has been read.
+
+        unit: what the compiler sees. elision: False keeps all barriers. system_usm: whether the device can use all host
+        memory.
+        """
         walk = BarrierWalk(source, unit)
         reachable = _reachable(walk.entry)
         operations = [(node, met) for node in nodes_of(walk.pieces) if (met := node.operation) is not None]
@@ -741,8 +753,8 @@ class CompilationRefused(Exception):
 def refuse_captures(function: Callable[..., Any], implementation: str) -> None:
     """Check that no algorithm in a function captures an object of the stack by reference.
 
-    Raises CompilationRefused, with file and line, for the first such algorithm. Does nothing for a function whose
-    source cannot be read.
+    implementation: its name, for the error. Raises CompilationRefused, with file and line, for the first such
+    algorithm. Does nothing for a function whose source cannot be read.
     """
     try:
         source = Source.of(function, "host function")

@@ -82,7 +82,11 @@ class Queue:
         arrays: Sequence[ArrayInKernel],
         touching: Touching = NOTHING,
     ) -> None:
-        """Submit a kernel. `run` computes its results when it ends; the next wait raises an error that `run` raised."""
+        """Submit a kernel. `run` computes its results when it ends; the next wait raises an error that `run` raised.
+
+        launch: the kernel and its launch configuration. arrays: the arrays that it uses. touching: the pages of managed
+        memory that it accesses.
+        """
         command = self._use(launch.kernel.name, arrays)
         queue = self._begin()
 
@@ -270,7 +274,7 @@ class Executor:
     async def host_algorithm(self, name: str, file: str, line: int) -> None:
         """Count an algorithm that no implementation offloads, and wait for the thread's queue.
 
-        The program itself does the algorithm's work afterwards.
+        The program itself does the algorithm's work afterwards. file, line: the call's place in the program.
         """
         self.runtime.counts.calls += 1
         self.runtime.counts.on_host += 1

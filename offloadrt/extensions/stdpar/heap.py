@@ -34,7 +34,8 @@ def pool_size(
     """Return the size of the memory pool on a device in bytes; 0 for no pool.
 
     There is none with system USM, where the device can use every allocation. requested_gb: the value of
-    ``ACPP_STDPAR_MEM_POOL_SIZE`` in GiB, which overrides everything else. Raises ValueError if it is negative.
+    ``ACPP_STDPAR_MEM_POOL_SIZE`` in GiB, which overrides everything else. max_allocation, global_memory: the largest
+    allocation that the device allows, and its memory, in bytes. Raises ValueError if it is negative.
     """
     if requested_gb is not None:
         if requested_gb < 0:
@@ -170,7 +171,7 @@ class Heap:
         """Allocate `nbytes` for the object `name`; return the address, and whether it is shared USM.
 
         arena: the thread's part of the C library's heap. interposed: whether the caller is code that the implementation
-        compiled, rather than the runtime itself.
+        compiled, rather than the runtime itself. align: in bytes; 0 for malloc's own.
         """
         if not (interposed and self.interposes and self.is_up):
             return await self.malloc_libc(nbytes, arena, align), False
@@ -185,7 +186,10 @@ class Heap:
         return address, True
 
     async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
-        """Call malloc of the C library and return the address."""
+        """Call malloc of the C library and return the address.
+
+        arena: the thread's part of the C library's heap. align: in bytes; 0 for malloc's own.
+        """
         await self._runtime.work(self._costs.libc)
         address = self._program.arrays.allocate(arena, nbytes, max(align, 16))
         self._runtime.usm.add_system(address, nbytes)

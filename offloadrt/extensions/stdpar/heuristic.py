@@ -56,7 +56,10 @@ class OperationId:
 
 
 class Sample(msgspec.Struct, forbid_unknown_fields=True):
-    """The mean runtime in seconds of an operation of one size, on the host or on the device."""
+    """The mean runtime in seconds of an operation of one size, on the host or on the device.
+
+    `place` is where it ran; `measurements` is the number of runtimes whose mean it is.
+    """
 
     place: Place
     size: int
@@ -120,7 +123,7 @@ class HeuristicDatabase:
 
         A sample of the operation's own size is the estimate. Else the estimate lies on the line through the samples of
         the two nearest sizes; among equally near ones the first measured counts. With one other size only, the line
-        goes through that sample and the origin.
+        goes through that sample and the origin. place: host or device.
         """
         known = [sample for sample in self._samples.get(operation.name, ()) if sample.place is place]
         known.sort(key=lambda sample: abs(sample.size - operation.size))
@@ -168,7 +171,10 @@ class HeuristicDatabase:
 
 
 class Sampling(enum.Enum):
-    """Where a run that only measures executes algorithms (``ACPP_STDPAR_HOST_SAMPLING``, ``…_OFFLOAD_SAMPLING``)."""
+    """Where a run that only measures executes algorithms (``ACPP_STDPAR_HOST_SAMPLING``, ``…_OFFLOAD_SAMPLING``).
+
+    HOST or OFFLOAD: all of them on the host or on the device. NONE: the run is none that only measures.
+    """
 
     NONE = "none"
     HOST = "host"
@@ -201,7 +207,7 @@ class HeuristicRules:
     min_operations, min_time_s: how many operations and seconds lie at least between two decisions
     (``ACPP_STDPAR_OHC_MIN_OPS``, ``…_MIN_TIME``). min_operations is also how many operations a decision looks ahead.
     transfer_bytes_per_s: bandwidth of the link. tolerance: how far the ratio of host to device time may be from 1
-    before the heuristic changes between host and device.
+    before the heuristic changes between host and device. sampling: whether the run only measures, and where.
     """
 
     min_operations: int = attrs.field(default=128, validator=_positive)
@@ -216,7 +222,8 @@ class OffloadDecision:
     """A decision of the offload heuristic: when and before which operation it was made, and from which estimates.
 
     host_s, offload_s: estimated times in seconds of the next `predicted` operations, with the transfer of their data
-    where it is needed. changed: whether operations ran on the other one of host and device before.
+    where it is needed. changed: whether operations ran on the other one of host and device before. time_s: the virtual
+    time of it. offload: whether operations run on the device from then on. why: the reason.
     """
 
     time_s: float
@@ -239,7 +246,10 @@ class OffloadDecision:
 
 @attrs.define
 class OffloadHeuristic:
-    """Decides for one host thread whether its next algorithms run on the device. decisions: all that were made."""
+    """Decides for one host thread whether its next algorithms run on the device. decisions: all that were made.
+
+    database: the runtimes measured so far. rules: its parameters.
+    """
 
     database: HeuristicDatabase
     rules: HeuristicRules = HeuristicRules()

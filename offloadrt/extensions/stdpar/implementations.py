@@ -236,7 +236,8 @@ def _positive(factor: KernelFactor, attribute: attrs.Attribute[float], value: fl
 class KernelFactor:
     """How long this compiler's kernels take, relative to those of the machine's own compiler.
 
-    It is an input: the quality of a compiler's code does not follow from a runtime's mechanisms.
+    It is an input: the quality of a compiler's code does not follow from a runtime's mechanisms. `value` is the factor,
+    above 1 for slower code; `source` says where it comes from.
     """
 
     source: str
@@ -251,6 +252,10 @@ class Implementation:
     """One implementation of C++ standard parallelism: its features and strategies.
 
     elision, prefetch, always, pool and heuristic can be switched where the real one lets them; use `attrs.evolve`.
+    `title` is its name in words. `par` and `par_unseq` say whether algorithms with that policy are offloaded,
+    `host_pointer` what happens at a pointer that the device cannot use, `foreign_free` what happens when other code
+    frees its memory, `submit` through which layers a kernel is submitted, `memory` where the program's data lies,
+    `temporaries` where partial results lie, and `kernel_factor` how slow its kernels are.
     """
 
     name: str
@@ -308,7 +313,8 @@ def variant(
 ) -> Implementation:
     """Return an implementation with features switched `on` or `off`, or left `auto`; `prefetch` names a prefetch mode.
 
-    Raises ValueError if the implementation does not use shared memory and a feature is switched.
+    pool: the memory pool. elision: leaving out waits. heuristic: the choice between host and device by measured
+    runtimes. Raises ValueError if the implementation does not use shared memory and a feature is switched.
     """
     chosen = implementation(name)
     changed: dict[str, Any] = {

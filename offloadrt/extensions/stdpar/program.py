@@ -112,7 +112,10 @@ class SyclQueue:
             await self._runtime.usm.free(array)
 
     async def submit(self, kernel: Kernel, *arguments: Any, iterations: int | None = None) -> None:
-        """Submit a kernel (``parallel_for``); return when the kernel is in the queue."""
+        """Submit a kernel (``parallel_for``); return when the kernel is in the queue.
+
+        iterations: how many, for a kernel that is declared by its costs; None: as many as its first array has elements.
+        """
         with self._runtime.calling("parallel_for"):
             await self._executor.meets_call("parallel_for")
             await submit(
@@ -120,7 +123,11 @@ class SyclQueue:
             )
 
     async def memcpy(self, destination: UsmArray, source: UsmArray) -> None:
-        """Copy all bytes of an array; return when the host may go on. Raises ValueError for different sizes."""
+        """Submit a copy of all bytes of an array; return once it is submitted: it need not be complete.
+
+        A copy from or to shared USM first waits for all earlier work of the queue. Raises ValueError for different
+        sizes.
+        """
         with self._runtime.calling("memcpy"):
             await self._executor.meets_call("memcpy")
             await self._queue.memcpy(destination, source)

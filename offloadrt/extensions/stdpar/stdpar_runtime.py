@@ -121,7 +121,10 @@ class SyclUsm:
             await self._driver("free").managed.free(address)
 
     async def malloc_device(self, nbytes: int, phantom: bool, name: str) -> int:
-        """Call cuMemAlloc for the object `name` and return the address. Raises ArrayOutOfDeviceMemory."""
+        """Call cuMemAlloc for the object `name` and return the address. Raises ArrayOutOfDeviceMemory.
+
+        phantom: whether the memory is for an array without values, of which only the time is modelled.
+        """
         try:
             address = await self._driver("malloc_device").memory.alloc(nbytes, phantom)
         except OutOfDeviceMemory as failed:
@@ -235,7 +238,11 @@ _SUBMIT = {SubmitPath.DIRECT: "stdpar.submit", SubmitPath.SYCL: "sycl.submit", S
 
 @attrs.define
 class Counts:
-    """Counts of algorithms, waits, prefetches and allocations over all threads, since the start of the program."""
+    """Counts of algorithms, waits, prefetches and allocations over all threads, since the start of the program.
+
+    `offloaded` and `on_host` are the algorithms that ran on the device and on the host; `prefetched_bytes` are the
+    bytes of all `prefetches`.
+    """
 
     calls: int = 0
     """Calls of algorithms, whatever their policy."""

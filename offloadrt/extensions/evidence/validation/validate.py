@@ -189,7 +189,7 @@ CORNER = "all ranges together"
 
 @attrs.frozen
 class MachineVariant:
-    """A machine with one change: an entry at an end of its range, another choice, or a candidate mechanism on."""
+    """A machine with one change (`text`, made by `options`): an end of a range, another choice, or a mechanism."""
 
     key: str
     """The name of the entry on which a verdict depends if it changes with this variant."""
@@ -464,7 +464,7 @@ Advanced = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Finding:
-    """One claim of a paper with its verdict."""
+    """One claim of a paper with its verdict, both figures as text, and the `expression` that was judged."""
 
     claim: str
     reported: str
@@ -488,7 +488,7 @@ class Finding:
 
 @attrs.frozen
 class StructuralInput:
-    """A number that the paper reports of its programs, beside the emulated one; both are texts."""
+    """A number that the paper reports of its programs (`claim`), the emulated one, and their `difference`, as texts."""
 
     claim: str
     reported: str
@@ -498,7 +498,7 @@ class StructuralInput:
 
 @attrs.frozen
 class ValidationRecord:
-    """A report as `validate --json` prints it, with its counts by verdict."""
+    """A `ValidationReport` as `validate --json` prints it, with its counts by verdict, role and kind of claim."""
 
     paper: str
     machine: str
@@ -518,7 +518,7 @@ class ValidationRecord:
 class ValidationReport:
     """The verdicts on a paper's claims: all of role `predict`, and those of role `calibrate` that have a judge.
 
-    They are in the paper's order.
+    They (`findings`) are in the paper's order. To a claim of role `calibrate`, parameters may have been fitted.
     """
 
     paper: str

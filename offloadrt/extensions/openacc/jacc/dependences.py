@@ -111,7 +111,10 @@ class Dependences:
         return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
 
     def forget(self, range_: Range) -> None:
-        """Forget a range of bytes that the program has freed. Call `synchronize` for the range before."""
+        """Forget a range of bytes that the program has freed. Call `synchronize` for the range before.
+
+        range_: the memory's begin and end, as addresses of the host.
+        """
         if (gone := self._bytes.pop(range_, None)) is not None:
             for bytes_ in gone.sharing:
                 if bytes_ is not gone:
@@ -185,7 +188,9 @@ class Order:
     """Runs the directives that JACC's routines issue for one host thread, in an order that keeps data dependences.
 
     JACC is a runtime on top of OpenACC that launches (pushes) kernels to several devices and queues. Every coroutine
-    raises LeftEarly once a directive was left before its end, as at a timeout.
+    raises LeftEarly once a directive was left before its end, as at a timeout. `queues` are the async queues of the
+    program, `execution` says whether the host waits for each directive and how many queues there are, and `dependences`
+    tracks which queue uses which bytes.
     """
 
     program: OffloadProgram[Any]

@@ -72,7 +72,10 @@ class PushPolicy(Protocol):
 
 @attrs.frozen
 class Fixed:
-    """A policy that runs every kernel in the same mode, always."""
+    """A policy that runs every kernel in the same mode, always.
+
+    `measures` tells that no kernel's time has to be measured for it.
+    """
 
     measures: ClassVar[bool] = False
     mode: Mode = Mode.DUPLICATED
@@ -238,7 +241,10 @@ def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> Ke
 
 @attrs.define
 class AdaptiveController:
-    """JACC's policy, which decides for each kernel by `Rules` whether it is divided among devices."""
+    """JACC's policy, which decides for each kernel by `Rules` whether it is divided among devices.
+
+    `measures` tells that it needs the times of kernels; `rules` are the thresholds by which it decides.
+    """
 
     measures: ClassVar[bool] = True
     rules: Rules
@@ -358,7 +364,10 @@ Pairs = Mapping[tuple[int, int], Sequence[Piece]]
 
 @attrs.frozen(eq=False)
 class Combining:
-    """The kernel that combines partial results on every device after their exchange, with its arguments."""
+    """The kernel that combines partial results on every device after their exchange, with its arguments.
+
+    `launch` is its launch.
+    """
 
     launch: Launch
     arguments: Sequence[Any]
@@ -370,7 +379,8 @@ class Combining:
 class Division:
     """Says how one launch of a kernel is divided among devices, with each device's arguments and bytes.
 
-    code: the changed kernel. Sequences have an element for each device.
+    code: the changed kernel. Sequences have an element for each device. combining: the kernel to run afterwards; None
+    when nothing is reduced.
     """
 
     code: DividedKernel
@@ -526,7 +536,10 @@ be proven).
 
 @attrs.define(eq=False)
 class Exchange:
-    """The transfers between the devices of one JACC runtime, and which device has which bytes up to date."""
+    """The transfers between the devices of one JACC runtime, and which device has which bytes up to date.
+
+    `queues` are the program's async queues.
+    """
 
     of_program: Sequence[OffloadDevice]
     """All devices of the program."""
@@ -580,7 +593,10 @@ class Exchange:
         return any(self._holders.is_divided(array.address, self.devices) for array in arrays)
 
     async def before(self, division: Division) -> None:
-        """Send each device the bytes that its part of a divided kernel reads and does not have."""
+        """Send each device the bytes that its part of a divided kernel reads and does not have.
+
+        division: the launch of that kernel, as it is divided.
+        """
         fetch = self._holders.fetch
         await self._carry(
             by_pair(

@@ -38,7 +38,7 @@ class Attribute(enum.Flag):
     """A property of a kernel's array argument, as JACC's translator finds it in the source.
 
     WRITE: the kernel writes it. PRESENT: it is on the device already; any other array is copied in and out for the
-    launch. REDUCTED: the iterations combine their values in it.
+    launch. REDUCTED: the iterations combine their values in it. NONE: none of these.
     """
 
     NONE = 0
@@ -52,7 +52,8 @@ class Argument:
     """Describes one argument of a pushed (launched) kernel, as JACC's translator passes it to the runtime.
 
     address, size: of the array in the host's memory, size in bytes; 0 for a number. bounds: rows [lower, upper) of the
-    array's first dimension outside of which the kernel touches nothing.
+    array's first dimension outside of which the kernel touches nothing. `symbol` is its name in the kernel, and `type`
+    that of its elements or of the number. `value` is the array or the number.
     """
 
     symbol: str
@@ -86,8 +87,9 @@ def jacc_arg_build(
 ) -> Argument:
     """Build the descriptor of one argument, a `HostArray` or a number.
 
-    Raises TypeError for another value, and for bounds that are not two whole numbers. Raises ValueError for attributes
-    or bounds of a number, bounds outside of the array, and a whole number of more than 64 bits.
+    symbol: the argument's name in the kernel. Raises TypeError for another value, and for bounds that are not two whole
+    numbers. Raises ValueError for attributes or bounds of a number, bounds outside of the array, and a whole number of
+    more than 64 bits.
     """
     if isinstance(value, HostArray):
         if bounds is not None and not (len(pair := [*bounds]) == 2 and all(map(is_integer, pair))):
@@ -166,7 +168,7 @@ class PushFlags(enum.Flag):
     """How the kernel of a push (a launch by JACC) is specialised for its arguments.
 
     RESTRICT: the code assumes that no written array shares a byte with another argument. VAR_OPT: scalars are compiled
-    in as constants, so that another value means another kernel.
+    in as constants, so that another value means another kernel. NONE: neither.
     """
 
     NONE = 0
@@ -187,7 +189,10 @@ class GeneratedKernel:
     constants: frozenset[int]
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """Return those of the original kernel's arguments that the generated kernel still takes."""
+        """Return those of the original kernel's arguments that the generated kernel still takes.
+
+        values: the original kernel's arguments, in its order.
+        """
         return [value for position, value in enumerate(values) if position not in self.constants]
 
 
@@ -372,7 +377,8 @@ class CodeCache:
     async def get(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel:
         """Return the compiled kernel; compile it first, unless a kernel with the same text was compiled before.
 
-        Raises KernelError when the kernel's source cannot be read.
+        arguments, flags: those of the push (launch), for which the code is specialised. Raises KernelError when the
+        kernel's source cannot be read.
         """
         key = _key(kernel, arguments, flags)
         if key not in self._asked:

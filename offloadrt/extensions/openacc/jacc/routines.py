@@ -113,7 +113,10 @@ class OnDevice:
     region: OffloadedRegion = attrs.field(init=False)
 
     def lies_at(self, known: ResolvedArrays) -> None:
-        """Take device addresses that a look-up has found, and put them in place of the arrays in `region`."""
+        """Take device addresses that a look-up has found, and put them in place of the arrays in `region`.
+
+        known: these addresses, in the order of `arrays`.
+        """
         self.known = known
         at = dict(zip(self.arrays, known.pointers, strict=True))
         arguments = [
@@ -229,7 +232,10 @@ def _no_global(device: OffloadDevice, array: HostArray) -> None:
 class Launching:
     """Launches the kernels that the program has passed to `jacc_kernel_push`, for one JACC runtime.
 
-    times: the total times of executions, by the kernel's name in reports.
+    times: the total times of executions, by the kernel's name in reports. `order` runs the directives, `exchange` sends
+    bytes between devices, `policy` decides which kernels are divided, `communication` says when bytes are sent,
+    `partial_values` makes the arrays of partial results, `records` measures kernels, and `code` holds the compiled
+    kernels.
     """
 
     sim: Simulation
@@ -246,6 +252,7 @@ class Launching:
         """Run a kernel on the devices, as a whole on each or divided among them, as the policy decides.
 
         The host waits for it under the execution step ``sync``, if it is divided, and if the policy needs measurements.
+        push: the kernel with its arguments and code.
         """
         divided = self.policy.before(push.name) is Mode.DIVIDED and push.division is not None
         if push.items or not (divided or self.policy.measures or self.order.execution == "sync"):
@@ -511,9 +518,10 @@ class Jacc:
     ) -> None:
         """Run the kernel after all that it depends on; generate and compile it first, unless that has been done.
 
-        iterations: how many, for a kernel that is no loop nest. Raises AliasedArgument, OverlappingWrites and
-        NotPresent; KernelError for a source that cannot be read; TypeError if `kernel` is no kernel or `args` no tuple
-        of argument descriptors. An error in the kernel itself is raised when its queue is waited for.
+        iterations: how many, for a kernel that is no loop nest. flags: how the code is specialised for the arguments
+        (`PushFlags`). Raises AliasedArgument, OverlappingWrites and NotPresent; KernelError for a source that cannot be
+        read; TypeError if `kernel` is no kernel or `args` no tuple of argument descriptors. An error in the kernel
+        itself is raised when its queue is waited for.
         """
         if type(args) is not tuple:
             raise TypeError(

@@ -148,7 +148,10 @@ class Predicate:
 
 @attrs.frozen
 class NeededByAll:
-    """Says why every device needs a value or an access: the statement that needs it, and the reason in words."""
+    """Says why every device needs a value or an access: the statement that needs it, and the reason in words.
+
+    `node` is the statement; `what` is the reason.
+    """
 
     node: ast.AST
     what: str
@@ -177,7 +180,7 @@ class Guard:
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
         """Return the guard as it can be tested outside a statement, or outside an iteration of the loop over `symbol`.
 
-        It becomes "always" if a predicate uses an index that is not known there.
+        It becomes "always" if a predicate uses an index that is not known there. node: the statement, for messages.
         """
         if symbol is None:
             unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
@@ -301,7 +304,8 @@ def tested_plainly(
 
     Each comes with the dimension that is tested. A negative index counts from the end in Python; here it would count as
     no element, so each launch has to check that the index is not negative. For an array that is never loaded, only the
-    divided dimension is returned.
+    divided dimension is returned. nest: the loop nest of the kernel. walked: the accesses and loops that an analysis of
+    it has found. regions: the arrays that it writes, with their divided dimensions.
     """
     changed = _changed(nest)
     loaded = {access.array for access in walked.accesses if access.kind == "read"}

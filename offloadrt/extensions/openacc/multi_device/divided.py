@@ -45,7 +45,7 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """The array of the devices' partial results for a reduced scalar that is used after the distributed loop."""
+    """The array of the devices' partial results for a reduced `scalar` used after the loop; `operator` joins them."""
 
     scalar: str
     operator: str
@@ -64,7 +64,7 @@ class PartialValue:
 
 @attrs.frozen(eq=False)
 class Separated:
-    """A loop nest that reduces into partial results, one per device, without the code that follows the loop."""
+    """A loop nest that reduces into partial results (`partials`), one per device, without the code after the loop."""
 
     nest: LoopNest
     partials: tuple[PartialValue, ...]
@@ -85,7 +85,7 @@ class Separated:
 
 @attrs.frozen(eq=False)
 class Combination:
-    """A kernel that combines the devices' partial results, and then runs the code that followed the loop."""
+    """A kernel (`source`: its text) that combines the devices' `partials`, then runs the code behind the loop."""
 
     kernel: Kernel
     source: str = attrs.field(repr=False)
@@ -94,7 +94,7 @@ class Combination:
     """The nest of the original kernel."""
 
     def arguments(self, arguments: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments of the combining kernel: the original kernel's and the arrays of partial results."""
+        """Return the combining kernel's arguments: the original's, and `values`, the arrays of partial results."""
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         given.update(zip((partial.parameter for partial in self.partials), values, strict=True))
         return tuple(given[name] for name in self._parameters)
@@ -376,7 +376,7 @@ _memo = functools.partial(Memo, 256)
 
 @attrs.frozen
 class Share:
-    """The part of a launch that one device does, as the first and last value (inclusive) of each divided range."""
+    """One device's part of a launch; `bounds`: the first and last value (inclusive) of each divided range."""
 
     device: int
     bounds: tuple[tuple[int, int], ...]
@@ -397,7 +397,7 @@ class _OfSize:
 
 @attrs.frozen
 class Part:
-    """A device's part of a launch, with the bytes that the device has computed afterwards and those it needs before."""
+    """A device's part (`share`) of a launch. By array, `segments` are the bytes it computes, `reads` those it needs."""
 
     share: Share
     segments: dict[str, Ranges]
@@ -660,7 +660,7 @@ def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -
 
 @attrs.frozen
 class Transfer:
-    """Bytes of an array that one device sends to another one; the offset counts from the array's start."""
+    """Bytes of an array that device `source` sends to device `target`; `offset` counts from the array's start."""
 
     source: int
     target: int
@@ -689,7 +689,7 @@ class Holders:
     _pieces: dict[Hashable, list[_Piece]] = attrs.field(factory=dict, init=False)
 
     def wrote(self, array: Hashable, segments: Sequence[Ranges]) -> None:
-        """Record that each device has stored to its own pieces, so that only that device has them up to date."""
+        """Record that each device has stored to its own pieces (`segments`), so that only it has them up to date."""
         owned = [
             _Piece(offset, offset + nbytes, device, frozenset({device}))
             for device, pieces in enumerate(segments)
@@ -713,7 +713,7 @@ class Holders:
         self._pieces[array] = sorted([*kept, *owned], key=lambda piece: piece.start)
 
     def fetch(self, array: Hashable, device: int, needed: Ranges | None) -> list[Transfer]:
-        """Return the transfers that a device needs before it reads some bytes (None: all), and record them as done."""
+        """Return the transfers that a device needs before it reads `needed` (None: all bytes); record them as done."""
         if not (held := self._pieces.get(array)):
             return []
         pieces: list[_Piece] = []
