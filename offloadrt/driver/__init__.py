@@ -35,7 +35,7 @@ from offloadrt.sim import LockStatistics
 
 
 class BlockCalls(Protocol):
-    """The driver library's calls by which the runtime's allocators obtain and free blocks of device memory."""
+    """Calls by which allocators get and free blocks of device memory; a ``phantom`` block has a size but no bytes."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int: ...
     async def free(self, address: int) -> None: ...

@@ -196,7 +196,7 @@ class FailingCalls:
     def begin(self, call: str, nbytes: int, thread: str, now: float) -> DriverError | None:
         """Return the error of a call that an injected fault or a broken device makes fail; None lets the call proceed.
 
-        nbytes: requested size of an allocation; 0 for other calls.
+        nbytes: requested size of an allocation; 0 for other calls. now: the current virtual time in seconds.
         """
         if (error := self.end(call)) is not None:
             return error
@@ -236,9 +236,9 @@ class CallAccounts:
     def call(self, api: str, queue: int = -1, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Count one call and its time, from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
-        ``queue`` is the number of the stream that the call concerns, -1 for none. ``cause`` is the number of the
-        directive that makes the call; None: the running actor's directive. ``nbytes``: requested size of an allocation
-        of device memory.
+        ``api`` is CUDA's name of the call. ``queue`` is the number of the stream that the call concerns, -1 for none.
+        ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
+        requested size of an allocation of device memory.
         """
         if cause is None:
             cause = (self.sim.running or self.sim.current).cause
@@ -248,7 +248,7 @@ class CallAccounts:
 
 
 class DriverCall(msgspec.Struct, eq=False):
-    """One call of a driver library in progress."""
+    """One call of a driver library in progress, made by directive number ``cause`` at ``begin`` (virtual seconds)."""
 
     accounts: CallAccounts
     api: str

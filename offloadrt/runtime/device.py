@@ -121,13 +121,16 @@ class RuntimeCosts:
 
     lookup: Annotated[float, "table.lookup"]
     level: Annotated[float, "table.level"]
+    """Additional time of a search for each level of the table's tree after the fifth."""
     insert: Annotated[float, "table.insert"]
     erase: Annotated[float, "table.erase"]
     handover: Annotated[float, "table.handover"]
+    """Time until a thread that waited for the table's lock runs again."""
     directive: Annotated[float, "runtime.directive"]
     task: Annotated[float, "runtime.task"]
     kernel_arguments: Annotated[float, "runtime.kernel_args"]
     memory_manager: Annotated[float, "memory_manager.hand_out"]
+    """Time of one search of the allocator's free list."""
 
 
 @attrs.frozen(kw_only=True, slots=False)  # without slots, options of a program can inherit from it and another class
@@ -176,7 +179,7 @@ class HostAccess(enum.Enum):
 
 @attrs.frozen
 class MapRequest:
-    """A section of host memory, of `size` bytes, that a directive maps on a device and that is not in the table."""
+    """A section of `size` bytes to map, not in the table. close: the modifier; implicit: no map clause names it."""
 
     size: int
     close: bool
@@ -456,7 +459,7 @@ class OffloadDevice:
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
-        """Copy from host memory to the device in the directive's queue; return when the host thread may go on."""
+        """Submit a copy to the device in the directive's queue; it may still be in progress when the call returns."""
         if self.tell is not None:
             begin, nbytes = source.address, source.nbytes
             self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))
@@ -467,7 +470,7 @@ class OffloadDevice:
     def retrieve(
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
     ) -> Awaitable[None]:
-        """Copy from the device to host memory in the directive's queue; return when the host thread may go on."""
+        """Submit a copy to host memory in the directive's queue; it may still be in progress when the call returns."""
         if self.tell is not None:
             begin, nbytes = destination.address, destination.nbytes
             self.tell(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))

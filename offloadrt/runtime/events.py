@@ -199,7 +199,7 @@ class MapsUnordered:
 
 @attrs.define
 class BlockAllocated:
-    """Event: a block of device memory was allocated. array, host_address: the host memory that it is for."""
+    """Event: directive number `cause` had a device block allocated. array, host_address: the host memory it is for."""
 
     cause: int
     device: int
@@ -211,7 +211,7 @@ class BlockAllocated:
 
 @attrs.define
 class BlockFreed:
-    """Event: a block of device memory is about to be freed. array, host_address: the host memory that it was for."""
+    """Event: directive number `cause` is about to free a block. array, host_address: the host memory it was for."""
 
     cause: int
     device: int
@@ -223,7 +223,7 @@ class BlockFreed:
 
 @attrs.define
 class DataCopied:
-    """Event: a copy to or from `device` was submitted; `host_address` is 0 if the host memory belongs to no array."""
+    """Event: directive number `cause` submitted a copy to or from `device`. `host_address` is 0 without an array."""
 
     cause: int
     device: int
@@ -241,7 +241,7 @@ class DataCopied:
 
 @attrs.define
 class SectionFound:
-    """Event: a section was looked up in the present table, under its lock. found: whether all of it is mapped.
+    """Event: directive number `cause` looked up a section in the present table. found: whether all of it is mapped.
 
     begin, nbytes: the section's host address and size. array: the array that contains it, if known.
     """
@@ -256,7 +256,7 @@ class SectionFound:
 
 @attrs.define
 class ItemFound:
-    """Event: a map item was looked up in the present table. entry: holds some or all of its bytes; None if none does.
+    """Event: directive number `cause` looked a map item up in the present table. entry: has bytes of it; None if none.
 
     begin, nbytes: the host address and size of the item's section. found: whether all of the section is mapped.
     """
@@ -291,7 +291,7 @@ class EntryCounted:
 
 @attrs.define
 class EntryEntered:
-    """Event: directive number `cause` has entered a mapping in the present table."""
+    """Event: directive number `cause` has entered a mapping, `entry`, in the present table."""
 
     cause: int
     device: int
@@ -300,7 +300,7 @@ class EntryEntered:
 
 @attrs.define
 class EntryLeft:
-    """Event: directive number `cause` has removed a mapping from the present table."""
+    """Event: directive number `cause` has removed a mapping, `entry`, from the present table."""
 
     cause: int
     device: int
@@ -311,7 +311,7 @@ class EntryLeft:
 class PointerAttached:
     """Event: directive number `cause` is about to set a pointer in device memory to its pointee's device address.
 
-    item: the map item of the pointee. begin: the host address of the pointer.
+    item: the map item of the pointee. begin: the pointer's host address. device_address: the pointee's.
     """
 
     cause: int
@@ -323,7 +323,7 @@ class PointerAttached:
 
 @attrs.define
 class PointerAssociated:
-    """Event: the program maps host memory at `begin` to a device block of its own (omp_target_associate_ptr)."""
+    """Event: the program maps memory at `begin` to its own block at `device_address` (omp_target_associate_ptr)."""
 
     device: int
     array: HostArray
@@ -342,7 +342,7 @@ class PointerDisassociated:
 
 @attrs.define
 class FreedCopied:
-    """Event: the runtime leaves out a copy (`op`) of a mapping, because its host array was freed before."""
+    """Event: the runtime leaves out a copy (`op`) of a mapping (`entry`), because its host array was freed before."""
 
     cause: int
     device: int
@@ -367,9 +367,9 @@ class UpdateMissed:
 class MemoryUse:
     """The accesses of one kernel to the bytes [begin, begin + nbytes) of one memory (`HOST` or a device's number).
 
-    exact: the kernel touches every byte; otherwise at least one. maybe: nothing is known but that the kernel may read
-    and write there. mapped: the kernel's own target region maps the memory. outside: the kernel may not use this
-    memory. atomic: all accesses there are atomic.
+    writes: it stores there; otherwise it loads. name: that of the array. exact: it touches every byte; otherwise at
+    least one. maybe: nothing is known but that it may read and write there. mapped: the kernel's own target region
+    maps the memory. outside: the kernel may not use this memory. atomic: all accesses there are atomic.
     """
 
     memory: int

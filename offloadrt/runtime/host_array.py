@@ -24,7 +24,7 @@ POINTER_BYTES = 8
 
 
 class HostSpan(msgspec.Struct, eq=False):
-    """A piece of host memory as source or destination of a copy; ``bytes`` is None for a phantom array."""
+    """A piece of host memory as source or destination of a copy; ``bytes`` is None for an array without values."""
 
     address: int
     nbytes: int
@@ -37,8 +37,8 @@ class HostArray:
 
     kind: ``heap`` (a pointer to allocated memory: sections attach, an implicit use maps a zero-length section),
     ``static`` (a C array: an implicit use maps the whole array), ``global`` (declare target enter) or ``link`` (declare
-    target link). shape is in elements, address and nbytes are of the emulated host memory. A phantom has sizes only;
-    reading it raises TypeError.
+    target link). shape is in elements, address and nbytes are of the emulated host memory. A phantom has an address
+    and sizes, but no values; reading it raises TypeError.
     pointer_address: where the pointer variable of a heap array lives, or the reference pointer of a global, 0 if there
     is none.
     """
@@ -185,7 +185,7 @@ class Dimension:
 
 @attrs.frozen
 class SectionExtent:
-    """``[lower : length : stride]`` of one dimension; a subscript ``[lower]`` has the length 1."""
+    """``[lower : length : stride]`` of one dimension; for a subscript ``[lower]`` (`is_subscript`) the length is 1."""
 
     lower: int
     length: int

@@ -40,7 +40,7 @@ def clock_of(jobs: int) -> Callable[[], float]:
 class Effort:
     """Says how many draws (random samples of the uncertain costs) to run: a number, or what fits in a budget.
 
-    budget_s: real seconds.
+    budget_s: real seconds. most: the largest number of draws.
     """
 
     draws: int | None = None
@@ -151,4 +151,5 @@ class Ranking:
 
 
 def over(base: float, own: float) -> float:
+    """Return `base` / `own`; infinity if only `own` is 0, and 1 if both are."""
     return base / own if own else math.inf if base else 1.0

@@ -33,7 +33,7 @@ _CURRENT: ContextVar[_Taken | None] = ContextVar("inputs of this run", default=N
 
 @attrs.frozen
 class InputRange:
-    """An input of a program of which only a range is known; by default a run takes the geometric mean."""
+    """An input of a program, known only to lie from `low` to `high`; by default a run takes the geometric mean."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class InputRange:
     """The largest value that validation tries, where larger ones take too long; None: all values."""
 
     def at(self, where: str | float = "mean") -> float:
-        """Return the value at the `low` end, the `high` end, the geometric `mean`, or at a quantile between 0 and 1.
+        """Return the value at the position `where`: `low`, `high`, `mean` (geometric), or a quantile between 0 and 1.
 
         Raises ValueError for any other position.
         """
@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """Let named inputs take these quantiles of their ranges while the body runs; yield the values used, by name."""
+    """Set the quantile of each range named here while the body runs; yield a dict of the values used, by name."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:

@@ -110,7 +110,7 @@ NodeWork = KernelPacket | CopyPacket | PeerPacket | HostNode
 
 @attrs.define(eq=False)
 class GraphNode:
-    """A captured command. Each launch of the graph copies the node's packet and gives the copy its own completion."""
+    """A command of a graph. Each launch of the graph copies its packet, ``work``, with a new completion signal."""
 
     work: NodeWork
     lane: int
@@ -131,7 +131,7 @@ class CapturedGraph:
     tail: tuple[int, ...]
     """The indices of the nodes after which the graph is complete."""
     priorities: tuple[int, ...]
-    """The priorities of the captured streams, by lane."""
+    """The priorities of the captured streams, by lane (the stream's index in the capture)."""
 
 
 @attrs.define(eq=False)
@@ -298,15 +298,15 @@ class BuiltGraph:
     """A graph that a program builds node by node (cudaGraph_t); a node's name is its index, from 0.
 
     A node depends on earlier nodes only. A launch puts the nodes into streams. How the driver divides a graph among
-    them is not documented. Here each lane has a stream; a node joins the lane whose last node it follows (of several,
-    the first one in ``after``), or else opens a new lane.
+    them is not documented. Here the nodes form lanes, a stream for each: a node joins the lane whose last node it
+    follows (of several, the first one in ``after``), or else begins a new lane. number: the graph's, on its device.
     """
 
     number: int
     device: int
     nodes: list[GraphNode] = attrs.field(factory=list)
     _last: list[int] = attrs.field(factory=list)
-    """The index of each lane's last node."""
+    """For each lane (nodes that a launch puts into one stream): the index of its last node."""
 
     def add(self, work: NodeWork, after: Sequence[int]) -> int:
         """Add a node that waits for the nodes in `after`; return the new node's index."""
@@ -439,7 +439,7 @@ class Waiting:
     soon as a core is idle.  CUDA's auto spins while a process has no more contexts than the host has cores: as long as
     no other thread wants the core, the two cannot be told apart, so that only a thread that is pinned to a core spins.
     ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.
-    ``blocking_sync``: it sleeps, and waking it takes longer.
+    ``blocking_sync``: it sleeps, and waking it takes longer. wake: the seconds of ``sync.latency``.
     """
 
     def __init__(self, machine: Machine, wake: float) -> None:
@@ -656,7 +656,10 @@ class Context:
         return error
 
     async def wait(self, stream: Stream, done: Signal, *, blocking_sync: bool = False) -> None:
-        """Wait for a completion in a stream, then charge the wake-up; with ``blocking_sync`` the thread sleeps."""
+        """Wait until ``done``, a command's completion in a stream, is set, and then for the thread's wake-up.
+
+        With ``blocking_sync`` the thread sleeps, and its wake-up takes longer.
+        """
         machine = self.machine
         sim, trace, cause = machine.sim, machine.trace, machine.sim.current.cause
         begin = sim.now

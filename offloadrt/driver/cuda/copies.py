@@ -37,7 +37,7 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer; return its completion. memory: kind of host memory; move: copies the data at the end."""
+        """Submit a transfer (direction h2d, d2h); return its completion. memory: the host's, such as ``staged``."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
@@ -283,7 +283,8 @@ class Copies:
     ) -> None:
         """Copy from the host to the device (cuMemcpyHtoDAsync) for directive number ``cause``.
 
-        Pinned memory is read when the copy completes, pageable memory before the call returns.
+        Pinned memory is read when the copy completes, pageable memory before the call returns. pinned: the caller
+        knows that the memory is pinned; otherwise the driver finds out.
         """
         with self._context.call("cuMemcpyHtoDAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=dst)
@@ -306,7 +307,7 @@ class Copies:
     ) -> None:
         """Copy from the device to the host (cuMemcpyDtoHAsync) for directive number ``cause``.
 
-        Pinned memory is written when the copy completes, pageable memory before the call returns.
+        Pinned memory is written when the copy completes, pageable memory before the call returns. pinned: as in `htod`.
         """
         with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=src)
@@ -403,7 +404,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> Awaitable[Signal]:
-        """Submit one transfer; return its completion. memory: the other end, as ``pinned``; move: copies the data."""
+        """Submit one transfer, whose packet `packet` makes of these arguments; return the transfer's completion."""
         return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
@@ -416,7 +417,11 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> CopyPacket:
-        """Return one transfer's packet. memory: the other end, such as ``pinned``; move: copies the data at the end."""
+        """Return the packet of one transfer, in the ``direction`` h2d, d2h or d2d.
+
+        memory: the kind of memory at the other end, such as ``pinned``. move: moves the bytes when the transfer ends;
+        None without bytes. over: the links to pass in addition to the device's own.
+        """
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
         return CopyPacket(number, stream, cause, direction, nbytes, memory, move, done, over)

@@ -374,7 +374,8 @@ class MemPools:
     async def alloc(self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False) -> int:
         """Return the address of memory that commands of the stream may use from now on (cuMemAllocFromPoolAsync).
 
-        Raises OutOfDeviceMemory, and DriverError for a size that is not positive and for a destroyed pool.
+        ``phantom``: the memory has a size but no bytes. Raises OutOfDeviceMemory, and DriverError for a size that is
+        not positive and for a destroyed pool.
         """
         with self._context.call("cuMemAllocFromPoolAsync", stream, nbytes=nbytes) as call:
             self._check(call, pool)

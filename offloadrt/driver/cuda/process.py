@@ -59,7 +59,7 @@ class FreeRange:
 
 @attrs.frozen
 class PoolAttributes:
-    """Counts of a memory pool (cudaMemPoolAttr…): what it holds and what is in use, in bytes, and reuses."""
+    """Counts of a memory pool (cudaMemPoolAttr…): bytes held and in use (``_high``: the most so far), and reuses."""
 
     reserved: int
     """Memory that the pool has from the driver."""
@@ -328,6 +328,7 @@ class PageLockingSpec:
     lock: Annotated[float, "hip.pin"]
     """Seconds for each piece, in addition to the time for its bytes."""
     lock_per_byte: Annotated[float, "hip.pin_per_gib"]
+    """Seconds for each byte of a piece; `unlock` are seconds for each piece."""
     unlock: Annotated[float, "hip.unpin"]
 
 

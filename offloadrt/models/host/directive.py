@@ -279,7 +279,10 @@ def ending(items: Sequence[MapItem], call: str) -> Work:
 
 
 def updating(items: Sequence[MapItem], call: str, specification: bool = False) -> Work:
-    """Return the function by which a directive updates items; `specification`: by OpenMP's strides, not LLVM's."""
+    """Return the function by which a directive updates items. call: its name in errors.
+
+    specification: whether strided sections are read as OpenMP specifies them, and not as LLVM 22 does.
+    """
     return lambda where, queue: target_data_update(where, items, queue, call, specification)
 
 

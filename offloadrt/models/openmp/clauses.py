@@ -42,7 +42,7 @@ KIND_BITS: dict[MapKind, int] = {
 
 @attrs.frozen(eq=False)
 class Map:
-    """One map clause; all items in it have the same map type and modifiers."""
+    """One map clause: its items, the map type `kind`, type and modifiers as `bits` of `map_types`, and its `mapper`."""
 
     items: tuple[Any, ...]
     kind: MapKind
@@ -59,7 +59,7 @@ class Maps:
 
 @attrs.frozen(eq=False)
 class Motion:
-    """A `to` or `from` clause of `target update`."""
+    """A `to` or `from` clause of `target update`; `bits` are those of `map_types`, `mapper` is its mapper or None."""
 
     items: tuple[Any, ...]
     kind: Literal["to", "from"]
@@ -69,7 +69,7 @@ class Motion:
 
 @attrs.frozen(eq=False)
 class UseDevice:
-    """A use_device_ptr or use_device_addr clause of `target data`, with the arrays that it names."""
+    """A use_device_ptr or (`address`) use_device_addr clause of `target data`, with the arrays that it names."""
 
     arrays: tuple[HostArray, ...]
     address: bool

@@ -28,6 +28,7 @@ class Task:
     number: int = 0
     """The task's number, from 1, among the tasks that its host thread has made."""
     waiting_for: int = 0
+    """Number of unfinished tasks that must complete before this one; `successors` wait for this one."""
     observed: bool = True
     """Whether the program made the task, so that it is reported to an observer."""
     after: tuple[Hashable, ...] = ()

@@ -147,7 +147,7 @@ PostProcessing = Callable[[], Awaitable[None]]
 
 @attrs.frozen(eq=False)
 class PreparedKernel:
-    """A launch that becomes a node of a graph instead of running now; its body computes the kernel's result."""
+    """A launch that becomes a node of a graph instead of running now. touching: memory used outside device blocks."""
 
     launch: Launch
     touching: Touching

@@ -42,7 +42,7 @@ SKIPPED: Final = NOT_MAPPED | ATTACH
 
 @attrs.frozen
 class MapFlags:
-    """The bits of a map type as bools; bits that mean something only together have one field."""
+    """The bits of a map type as bools. `parameter` is TARGET_PARAM, `returned` RETURN_PARAM, `hold` OMPX_HOLD."""
 
     to: bool
     from_: bool

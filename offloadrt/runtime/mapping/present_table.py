@@ -44,7 +44,7 @@ INFINITE: Final = (1 << 64) - 1
 
 @attrs.frozen
 class ShadowPointer:
-    """An attached pointer inside a mapped block, with the addresses that it holds on the host and on the device."""
+    """An attached pointer in a mapped block: its address and the address that it holds (value), on host and device."""
 
     host_address: int
     device_address: int
@@ -72,7 +72,9 @@ class Entry:
     data_end_users: the number of threads between the decrement and the removal in targetDataEnd; the last one may
     erase the entry. event: recorded after the last transfer to the block; other directives' streams wait for it.
     owned: the runtime allocated the device block and frees it. padding: bytes of that block before `device_begin`.
-    offset: byte offset of the block in the array called `name`; the host address if there is no name.
+    offset: byte offset of the block in the array called `name`; the host address if there is no name. host_base: the
+    host address of the array or struct of which this is a part. phantom: the block has a size but no bytes.
+    shadow_pointers: the attached pointers in it, by host address. binding: where kernels find it.
     """
 
     name: str
@@ -142,7 +144,7 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether a decrement of one count would make both counts zero. after_reset: after a call of `reset`."""
+        """Tell whether decrementing a count (hold: that of ompx_hold) makes both 0. after_reset: after a `reset`."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False
@@ -168,6 +170,7 @@ class TargetPointer(msgspec.Struct, eq=False):
     is_locked: bool = False
     """Whether this pointer owns the entry's lock."""
     is_new: bool = False
+    """Whether the entry is new; for a member of a struct: whether the struct's entry has only one reference."""
     is_last: bool = False
     """Whether the count-down removed the last reference."""
 
@@ -185,8 +188,10 @@ class Lookup:
     """The result of a search of the present table for a section that starts at `begin` (LLVM's `LookupResult`).
 
     visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, to which
-    the flags refer; it may only be a neighbour of the section. pointer: the section's address in that entry's block, or
-    its host address where no entry overlaps it. Look-ups of a section share one object, so nobody may change it.
+    the flags refer; it may only be a neighbour of the section. contained: it holds the whole section. overlaps: it
+    holds at least a part; extends_before, extends_after: the section begins before it, or ends after it. pointer:
+    the section's address in that entry's block, or its host address where no entry overlaps it. Look-ups of a section
+    share one object, so nobody may change it.
     """
 
     begin: int
@@ -218,7 +223,7 @@ class PresentTable:
     def __init__(self, lookup_s: float = 0.0, level_s: float = 0.0) -> None:
         self._lookup_s, self._level_s = lookup_s, level_s
         self.search_s = lookup_s
-        """Host time of one search in seconds. It grows with the levels of LLVM's table, which is a `std::set`."""
+        """Seconds of one search: `lookup_s`, and `level_s` for each level of LLVM's `std::set` after the fifth."""
         self.generation = 0
         """Incremented when an entry is inserted or erased."""
         self._begins: list[int] = []
@@ -332,6 +337,7 @@ class DevicePointer:
     nbytes: the size of the memory that begins there, 0 if unknown. ``int(pointer)`` is the address, which a program
     can store in an array. dtype, shape: how a kernel sees the memory. Memory of omp_target_alloc has no type until
     `viewed` gives it one: a body over NumPy views then sees bytes, and a kernel that is a loop nest rejects it.
+    phantom: the memory has a size but no bytes.
     """
 
     address: int

@@ -28,7 +28,7 @@ _THREADS: Final = 128
 
 @attrs.define(eq=False)
 class StreamPool:
-    """The idle streams of a device, under a mutex that also covers their creation; the last returned goes first."""
+    """The idle ones of a device's `made` streams, and the mutex to take or make one; the last returned goes first."""
 
     driver: CudaDriver
     lock: Lock
@@ -128,7 +128,7 @@ class CudaPlugin(DevicePlugin):
         return queue.stream
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
-        """Copy to the device; return when the host may go on (for pageable memory: when the data is staged)."""
+        """Submit a copy to the device; at the return it may be in progress, with pageable memory's data staged."""
         stream = queue.stream or await self.open(queue)
         await self.driver.copies.htod(device_address, source, source.nbytes, stream, queue.cause)
 

@@ -59,7 +59,7 @@ class GridDefaults:
 
 
 class QueueLike(Protocol):
-    """The part of a directive's queue that the plugin uses: its stream, and what it needs to submit work."""
+    """The fields of a directive's queue that the plugin uses; `DirectiveQueue` explains them."""
 
     stream: Any
     cause: int
@@ -119,7 +119,7 @@ class DevicePlugin(Protocol):
         return
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
-        """Copy host memory to the device; return when the host may go on."""
+        """Submit a copy of host memory to the device; it may still be in progress when the call returns."""
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
     def exchanges_with(self, device: int, /) -> bool:
@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Launch a kernel with this number of arguments. run: computes its result at its end; None for phantoms."""
+        """Submit a kernel with so many arguments. run: computes its result, if any; touching: host memory it uses."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""

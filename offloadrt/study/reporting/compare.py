@@ -89,6 +89,7 @@ class ComparedVariant:
     """A variant's run, or the median of its several runs, compared with the baseline.
 
     `differences` has the largest differences from the baseline in host-thread time; it is empty for a baseline.
+    `figures` has the compared figures by name.
     """
 
     parameters: dict[str, Value]
@@ -131,6 +132,7 @@ class Comparison:
     seed: int
     repeat: int
     fixed: dict[str, Value]
+    """Values of the parameters that no run of the comparison varies."""
     baseline: dict[str, Value]
     measures: tuple[str, ...]
     """The names of the compared figures, `elapsed_s` first."""

@@ -71,7 +71,7 @@ class DeviceFigures(Figures):
 
 @attrs.frozen
 class Bytes:
-    """The bytes that copies between host and devices moved, by direction."""
+    """Bytes that copies moved: to a device (h2d), to the host (d2h), within a device (d2d), between devices (p2p)."""
 
     h2d: int = 0
     d2h: int = 0
@@ -81,7 +81,7 @@ class Bytes:
 
 @attrs.frozen
 class ManagedFigures(Figures):
-    """Counts of page faults of the GPU (`faults`) and the CPU on an object's managed memory, and the bytes that moved.
+    """Counts page faults of GPU (`faults`) and CPU (`host_faults`) on an object's managed memory, and bytes moved.
 
     `bytes_htod` and `bytes_dtoh` migrated; kernels accessed `remote_bytes` over the link.
     """
@@ -95,7 +95,7 @@ class ManagedFigures(Figures):
 
 @attrs.frozen
 class TimeShare:
-    """Host-thread time of one category: virtual seconds, and their share of the lifetimes of all host threads."""
+    """Host-thread time of one category: virtual seconds, and their share (0 to 1) of all host threads' lifetimes."""
 
     total_s: float
     share: float
@@ -293,7 +293,7 @@ class Result:
 
 @attrs.frozen
 class RepeatedRun:
-    """One of several runs with different seeds."""
+    """One of several runs with different seeds. `measured` has what the scenario returned."""
 
     seed: int
     elapsed_s: float

@@ -205,9 +205,12 @@ class Ledger:
     managed: Mapping[str, ManagedFigures] = attrs.field(factory=dict)
     """Managed memory, by the name of the object."""
     algorithms: Mapping[str, float] = attrs.field(factory=dict)
+    """Counts of a stdpar (C++ standard parallelism) program's algorithms; `barriers` has its barriers by decision."""
     barriers: Mapping[Hashable, float] = attrs.field(factory=dict)
     kernels: Mapping[str, float] = attrs.field(factory=dict)
+    """Virtual seconds of kernels (`RunStatistics.kernels`)."""
     host_time: Mapping[str, float] = attrs.field(factory=dict)
+    """Virtual seconds of all host threads by category."""
     lived_s: float = 0.0
     """The sum of the lifetimes, in virtual seconds, of the host threads that ended in this part of the run."""
     elapsed_s: float = 0.0
@@ -289,6 +292,7 @@ class PhaseEstimate:
     seconds: float
     """Estimated virtual seconds of the skipped instances."""
     error_s: float
+    """The standard error of `seconds`, in seconds."""
     settled: bool
     """Whether the threads were in a steady state when the instances were measured."""
     more: Ledger = attrs.field(repr=False)
