@@ -231,7 +231,10 @@ def _quoted(text: str) -> str:
 
 @attrs.frozen
 class ComparedKernel:
-    """Compares a kernel's time in a trace with the time that its counted work takes on the modelled machine."""
+    """Compares a kernel's time in a trace with the time that its counted work takes on the modelled machine.
+
+    All times are in seconds.
+    """
 
     name: str
     launches: int

@@ -47,7 +47,11 @@ def calibrate(
 
 @attrs.frozen
 class CalibratedRecord:
-    """A measured entry: median, tenth (low) and ninetieth (high) percentile in SI units, of `count` operations."""
+    """A measured entry: median, tenth (low) and ninetieth (high) percentile in SI units, of `count` operations.
+
+    `value` is the median, `what` says in words what was measured, `source` is the file, and `factor` how far the value
+    lies outside the base profile's range (1: inside).
+    """
 
     entry: str
     value: float
@@ -70,7 +74,11 @@ class CalibratedRecord:
 
 @attrs.frozen
 class CalibrationRecord:
-    """The JSON record that `calibrate` prints; `not_shown` names the entries that the files do not measure."""
+    """The JSON record that `calibrate` prints; `not_shown` names the entries that the files do not measure.
+
+    `output` is the new profile's file, `base` the machine from which everything else comes, and `remarks` are sentences
+    about signs that it is another machine.
+    """
 
     output: str
     base: str

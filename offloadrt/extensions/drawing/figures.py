@@ -65,7 +65,10 @@ class Mark:
 
 
 def draw_mark(area: Any, mark: Mark) -> None:
-    """Draw a published value with hollow markers, a range as a bar or band, and a value of x as a vertical line."""
+    """Draw a published value with hollow markers, a range as a bar or band, and a value of x as a vertical line.
+
+    area: the panel, one of the axes of the figure of matplotlib.
+    """
     dashed = (0, (4, 3))
     hollow = {"markerfacecolor": "white", "markeredgecolor": mark.colour, "markeredgewidth": 1.6, "zorder": 5}
     if not mark.low:
@@ -146,7 +149,7 @@ def name_inside(canvas: Any, area: Any, series: Sequence[Series], marks: Sequenc
     """Write names inside a panel: of published points, each name once, and if `lines`, of lines that end early.
 
     Each name is put where it covers least of the drawing. The panel must have its final size. canvas: the figure of
-    matplotlib. area: the panel, which is one of its axes.
+    matplotlib. area: the panel, which is one of its axes. series, marks: the panel's lines and published points.
     """
     ends = [(float(_pixels(area, one)[-1][0]), one) for one in series if lines]
     for end, one in ends:
@@ -313,8 +316,8 @@ def chosen(
 ) -> Figure | None:  # fmt: skip
     """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
-    x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. Raises UserError for a `y` that
-    is no figure of the results.
+    x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. machine: as for `figure_for`.
+    Raises UserError for a `y` that is no figure of the results.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])

@@ -17,7 +17,10 @@ _MOST_POINTS = 20
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as HTML; the cells are text, which is escaped. Returns an empty text if there are no rows."""
+    """Return a table as HTML; the cells are text, which is escaped. Returns an empty text if there are no rows.
+
+    head: the titles of the columns.
+    """
     if not (lines := list(rows)):
         return ""
 

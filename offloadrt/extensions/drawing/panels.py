@@ -57,7 +57,8 @@ class DrawnRun:
 class Series:
     """The runs of one line of a panel, or its bars of one colour, in the order of their positions along x.
 
-    `name` is its text in the legend. `colour`, `marker` and `dashes` (the style of the line) are matplotlib's.
+    `name` is its text in the legend. `colour`, `marker` and `dashes` (the style of the line) are matplotlib's. `points`
+    are these runs.
     """
 
     key: tuple[Cell, ...]
@@ -269,7 +270,10 @@ def _as_png(canvas: Any) -> bytes:
 
 
 def save(canvas: Any, path: Path) -> None:
-    """Write a figure of matplotlib to a file; equal figures give equal bytes. Raises UserError if it cannot."""
+    """Write a figure of matplotlib to a file; equal figures give equal bytes. Raises UserError if it cannot.
+
+    canvas: the figure.
+    """
     dates = {".svg": "Date", ".pdf": "CreationDate"}
     with writing(path) as part, library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
         canvas.savefig(part, dpi=160, metadata={dates[path.suffix]: None} if path.suffix in dates else None)

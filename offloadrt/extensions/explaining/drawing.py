@@ -69,7 +69,10 @@ class Canvas(Protocol):
         """End the slice that began last on the track. notes: details that are known only at its end."""
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Mark a moment on a track. notes: details to show, by name. flows: numbers of arrows, as for `begin`."""
+        """Mark a moment on a track. notes: details to show, by name. flows: numbers of arrows, as for `begin`.
+
+        time_ps: when, in picoseconds. name: the text to show.
+        """
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
         """Give a counter a new value.
@@ -131,7 +134,10 @@ class ThreadTracks:
         return thread is not None and bool(thread.open) and thread.open[-1] == what
 
     def end(self, actor: int, time_ps: int, what: tuple[str, object], notes: Notes | None = None) -> None:
-        """End the slice with the key `what` and those still open inside it; do nothing if it is not open."""
+        """End the slice with the key `what` and those still open inside it; do nothing if it is not open.
+
+        notes: details that are known only now, by name.
+        """
         thread = self._threads.get(actor)
         if thread is None or what not in thread.open:
             return
@@ -167,9 +173,9 @@ class _Lane:
 
 @attrs.define
 class Lanes:
-    """Draws resources such as locks and engines; each gets as many tracks (lanes) as it has slices at one time.
+    """Draws resources such as locks and engines; each gets as many tracks ("lanes") as it has slices at one time.
 
-    `canvas` is what it draws on.
+    A slice is a bar over time. `canvas` is what it draws on.
     """
 
     canvas: Canvas
@@ -186,7 +192,7 @@ class Lanes:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice on the lowest free lane of the resource; `what` is its key, by which `end` finds it.
+        """Begin a slice on the resource's first track without an open one; `what` is its key, by which `end` finds it.
 
         group: the heading below which the resource's tracks are drawn. time_ps: when, in picoseconds. name: the text on
         the slice. flows: the numbers of arrows that join it to other slices. notes: details to show, by name.
@@ -201,9 +207,9 @@ class Lanes:
         self.canvas.begin(lane.track, time_ps, name, flows, notes or {})
 
     def end(self, time_ps: int, what: tuple[object, ...]) -> bool:
-        """End the oldest open slice (bar over time) with the key `what`, on whichever lane it is.
+        """End the oldest open slice (bar over time) with the key `what`, on whichever track of its resource it is.
 
-        Returns False, and does nothing, if none is open.
+        time_ps: when, in picoseconds. Returns False, and does nothing, if none is open.
         """
         lanes = self._open.get(what)
         if not lanes:

@@ -82,7 +82,7 @@ class Page:
     `command` is the command line that repeats the run, and `elapsed_s` its measured time in virtual seconds. `limit` is
     the sentence on what limits it. `path_by_resource`, `path_by_call` and `path_by_line` are the shares of the critical
     path, the largest first; `resources` says how much each lock and part of the machine was used; `tried` are the
-    changes that were tried.
+    changes that were tried. `scenario`, `parameters`, `machine` and `runtime` are what was run and on what.
     """
 
     scenario: str

@@ -29,7 +29,13 @@ ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
 
 @attrs.frozen
 class ArrayUseRecord:
-    """How one iteration of a kernel uses an array; `laf` is the local access frequency: loads plus stores."""
+    """How one iteration of a kernel uses an array; `laf` is the local access frequency: loads plus stores.
+
+    `reads` and `writes` are these loads and stores; `elements_read` and `elements_written` are the elements that have
+    to come from or go to memory, of which one that is used again counts once, and `bytes` is their size. `pattern` is
+    that of the least regular access. `level` is how many loads of other arrays, each of which needs the one before,
+    come before the first access: 0 for ``a[i]``, 1 for ``a[b[i]]``.
+    """
 
     name: str
     reads: float
@@ -110,7 +116,10 @@ _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), e
 
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
-    """Yield all that `kernels` prints for a scenario or a script. Raises ScenarioNotFound, ScriptFailed."""
+    """Yield all that `kernels` prints for a scenario or a script. Raises ScenarioNotFound, ScriptFailed.
+
+    reference: the scenario's name, or the script's file.
+    """
     kernels, programs, unread = _found(reference)
     if not kernels:
         yield _none_found(reference)
@@ -128,7 +137,10 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
 
 
 def record_of(reference: str) -> KernelsRecord:
-    """Return what `kernels_of` shows, as a record for JSON. Raises ScenarioNotFound, ScriptFailed."""
+    """Return what `kernels_of` shows, as a record for JSON. Raises ScenarioNotFound, ScriptFailed.
+
+    reference: the scenario's name, or the script's file.
+    """
     kernels, programs, unread = _found(reference)
     objects = [
         ObjectRecord(host, entry.name, entry.rank, entry.gaf)

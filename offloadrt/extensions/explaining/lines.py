@@ -149,7 +149,10 @@ class RooflineKernel:
 
 @attrs.frozen
 class Roofline:
-    """The ceilings of a device, bandwidth in bytes/s and peaks in flop/s, and a run's kernels, the longest first."""
+    """The ceilings of a device, bandwidth in bytes/s and peaks in flop/s, and a run's kernels, the longest first.
+
+    `peak` is for double and `single_peak` for single precision.
+    """
 
     bandwidth: float
     peak: float

@@ -30,7 +30,8 @@ def browser() -> str:
 def print_page(page: Path, out: Path) -> Path:
     """Print a page, with its timeline, to a PDF file of A4, landscape; return its path.
 
-    Raises UserError if no browser is installed, if the browser fails, and if the file cannot be written.
+    out: the PDF file. Raises UserError if no browser is installed, if the browser fails, and if the file cannot be
+    written.
     """
     with writing(out) as part, tempfile.TemporaryDirectory(prefix="offloadrt-print-") as profile:
         call = [browser(), "--headless", "--disable-gpu", f"--user-data-dir={profile}", "--no-pdf-header-footer"]

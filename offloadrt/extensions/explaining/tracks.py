@@ -90,7 +90,10 @@ class Timeline:
         self.counters: list[Counter] = []
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a track for a thread, and return the track's number."""
+        """Make a track for a thread, and return the track's number.
+
+        group: the heading below which it is drawn. index: the number of the thread's actor.
+        """
         return self.lane(group, name)
 
     def lane(self, group: str, name: str, /) -> int:
@@ -123,7 +126,10 @@ class Timeline:
         on.open.append((time_ps, name, _text(notes)))
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track."""
+        """End the slice that began last on the track.
+
+        notes: details that are known only at its end, by name.
+        """
         on = self.tracks[track]
         begin_ps, name, text = on.open.pop()
         text = ", ".join(filter(None, (text, _text(notes or {}))))
@@ -316,7 +322,10 @@ class Frame:
     inner: dict[str, Frame] = attrs.field(factory=dict)
 
     def child(self, name: str, kind: str) -> Frame:
-        """Return the inner frame of that name; it is made when it is first asked for."""
+        """Return the inner frame of that name; it is made when it is first asked for.
+
+        kind: the kind of work of a new frame, one of `KINDS`.
+        """
         return self.inner.setdefault(name, Frame(name, kind))
 
 

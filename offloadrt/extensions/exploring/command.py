@@ -368,7 +368,10 @@ class ExplorationRecord:
 
     @classmethod
     def of(cls, found: Exploration, strategy: str) -> ExplorationRecord:
-        """Convert an exploration to a record for JSON; each failure is first made smaller, which takes runs."""
+        """Convert an exploration to a record for JSON; each failure is first made smaller, which takes runs.
+
+        found: the exploration. strategy: the plan of schedules, as the user wrote it.
+        """
         from offloadrt.extensions.exploring.explore import shrink
         from offloadrt.extensions.exploring.program import story_of
 
@@ -415,7 +418,7 @@ class ReplayRecord:
     same_run: whether the run has the same trace hash as the one for which the token was made, so that all events are
     equal. same_outcome: whether it ended in the same way. changed: what differs since the token was made: the program,
     its machine, or offloadrt. outcome, detail: the outcome in one line, and in full. fails: whether it is a failure.
-    schedule: sentences that say which actors went on in another order.
+    schedule: sentences that say which actors went on in another order. trace_hash: the hash of the run's events now.
     """
 
     program: str

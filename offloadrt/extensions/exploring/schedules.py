@@ -118,7 +118,7 @@ def unpacked(row: Sequence[Any]) -> ScheduleCase:
 def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
     """Choose a random position in its range (0 to 1) for each cost of the machine in `keys`.
 
-    Equal seeds give the same positions on every version of Python.
+    Equal seeds give the same positions on every version of Python. seed: of the random choice.
     """
     draw = random.Random(seed).random
     return tuple((key, round(draw(), 4)) for key in keys)

@@ -97,7 +97,10 @@ S_PER_PS = 1e-12
 
 @attrs.frozen
 class TracedLock(LockUse):
-    """The use of a lock, or of a family of locks, in a trace; times are virtual seconds."""
+    """The use of a lock, or of a family of locks, in a trace; times are virtual seconds.
+
+    `longest_wait_s` is the longest time for which one thread waited for it.
+    """
 
     longest_wait_s: float
 

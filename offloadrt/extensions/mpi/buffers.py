@@ -91,7 +91,8 @@ class MpiBuffer:
     def write(self, packed: Bytes | None) -> None:
         """Store bytes, one after the other, in the buffer from its beginning on, up to its length.
 
-        Does nothing for a buffer without values (a phantom), of which only the time is modelled.
+        Does nothing for a buffer without values (a phantom), of which only the time is modelled. packed: the bytes;
+        None where they are not known.
         """
         if packed is None or self.values is None or not packed.size:
             return

@@ -42,7 +42,7 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 class Channel:
     """Sends and receives the messages of one collective call at one rank, apart from all other messages.
 
-    rank, size: this rank's number in the communicator, and how many ranks it has.
+    rank, size: this rank's number in the communicator, and how many ranks it has. The algorithms call it `c`.
     """
 
     rank: int

@@ -311,7 +311,8 @@ class Comm:
     ) -> bool:
         """Tell whether there is a message that could be received; its properties go into `status` (MPI_Iprobe).
 
-        at: the program's source line that makes the call, for reports.
+        at: the program's source line that makes the call, for reports. source, tag: what it must have; either may be a
+        wildcard.
         """
         self._check("MPI_Iprobe", source, tag, at, receives=True)
         await self.endpoint.look("MPI_Iprobe", at)
@@ -692,7 +693,8 @@ def _elements(buffer: MpiBuffer) -> int:
 def worlds(processes: Sequence[Process]) -> list[Comm]:
     """Return each process's handle of MPI_COMM_WORLD, in order of rank.
 
-    Raises ProfileError if the machine's profile lacks the costs of messages.
+    processes: the processes of the run, in order of rank. Raises ProfileError if the machine's profile lacks the costs
+    of messages.
     """
     world = World(processes)
     context = world.context("MPI_COMM_WORLD")

@@ -36,7 +36,10 @@ class MatchQueues(Generic[R, M]):
         """(source, tag, message) in the order in which they arrived."""
 
     def post(self, source: int, tag: int, receive: R) -> M | None:
-        """Post a receive; return the message that matches it, or None if it was put into the queue."""
+        """Post a receive; return the message that matches it, or None if it was put into the queue.
+
+        source, tag: those of the receive; either may be a wildcard.
+        """
         if (place := self._first(source, tag)) is None:
             self.posted.append((source, tag, receive))
             return None

@@ -123,7 +123,10 @@ class Network:
         return cards[local % len(cards)]
 
     def latency(self, source: int, destination: int) -> float:
-        """Return the latency in seconds from one node's card to another's."""
+        """Return the latency in seconds from one node's card to another's.
+
+        source, destination: the numbers of the nodes.
+        """
         costs = self._costs.network
         return costs.latency + (costs.hop if self._switch[source] != self._switch[destination] else 0.0)
 

@@ -79,7 +79,7 @@ class MpiMessage:
     """A message from one rank to another, or the announcement of a long message whose data is still with the sender.
 
     `eager` tells whether the data comes with the message, rather than after an announcement. `sender` is the endpoint
-    of the sending rank.
+    of the sending rank. `tag` is MPI's tag, and `nbytes` the length of the data.
     """
 
     number: int

@@ -363,8 +363,8 @@ class HostThread(ProgramThread):
         arguments: in the kernel's order. An array that no clause names is copied in and out (or as `default` says),
         numbers are firstprivate, and a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: the launch
         configuration, by default what a loop nest needs. async_: the async value of the queue in which it runs; with
-        None the host waits until it is complete. wait: the async values of the queues after whose work it runs. Raises
-        MappingError, NotPresent, IllegalAddress, and what the driver raises.
+        None the host waits until it is complete. wait: the async values of the queues after whose work it runs. data:
+        the data clauses. Raises MappingError, NotPresent, IllegalAddress, and what the driver raises.
         """
         return self._compute(
             "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait

@@ -406,7 +406,7 @@ class ObjectTable:
         has_block: whether any of it is in the present table. An explicit object stays active as long as it has a block.
         When other objects stop is what ``leave`` of the profile says. ``region``: at the end of the target region, or
         of the data directive that has pinned it. ``data``: at the end of the last construct that maps it. ``program``:
-        never.
+        never. array: the object.
         """
         one = self._objects.get(array)
         if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":

@@ -45,7 +45,8 @@ class LeftOut:
     """A loop of one thread of which some iterations (instances) were not run; times are virtual seconds.
 
     `actor` is the thread's index and `skipped` the number of iterations that were not run. `at_begin` and `at_end` are
-    the counts of everything in the run (calls, bytes, times) at `begin_s` and at `end_s`.
+    the counts of everything in the run (calls, bytes, times) at `begin_s` and at `end_s`. `group` are the loops of
+    other threads that left out the same iterations.
     """
 
     actor: int
@@ -326,7 +327,7 @@ def order_parameter(starts: Sequence[float], period: float) -> float:
     """Return how evenly in step threads are that began an iteration of a loop at these times, from 0 to 1.
 
     It is the order parameter of coupled oscillators: 1 if all are at the same point of the period. period: the mean
-    length of their iterations, in seconds.
+    length of their iterations, in seconds. starts: the virtual times, in seconds.
     """
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 

@@ -118,7 +118,10 @@ class Algorithms(ABC):
 
     @abstractmethod
     async def invoke(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm and return its result; None if it has none."""
+        """Run one algorithm and return its result; None if it has none.
+
+        call: the algorithm with its policy, kernel and arguments.
+        """
 
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None

@@ -93,7 +93,7 @@ class TranslationUnit:
     def inlined(self, called: Callable[..., Any]) -> bool:
         """Tell whether the compiler inlines a function.
 
-        It inlines those in `inline`, and those of the unit that call an algorithm themselves.
+        It inlines those in `inline`, and those of the unit that call an algorithm themselves. called: the function.
         """
         code = called.__code__
         if any(function.__code__ is code for function in self.inline):
@@ -189,7 +189,7 @@ def stops(marker: Marker, system_usm: bool = False) -> Reason | None:
     """Return why a thread must wait for its offloaded algorithms before an operation of this kind; None if it need not.
 
     It need not wait before another offloaded algorithm, nor where the barrier (the wait) can be delayed past the
-    operation. system_usm: whether the device can use all host memory.
+    operation. system_usm: whether the device can use all host memory. marker: the kind.
     """
     if marker is Marker.STACK_ACCESS and system_usm:
         return Reason.STACK
@@ -375,7 +375,10 @@ class MemoryScope(Scope):
 
     @classmethod
     def of(cls, source: Source, unit: TranslationUnit) -> MemoryScope:
-        """Make the scope of a function that is not inlined."""
+        """Make the scope of a function that is not inlined.
+
+        source: that function. unit: what the compiler sees.
+        """
         return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
     def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
@@ -497,7 +500,7 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
         """Append an operation to the path through the function; do nothing if `marker` is None.
 
         marker: the kind of operation. name: what is called or accessed. unseen: whether it is plain Python, so that the
-        emulator does not notice it when the program runs.
+        emulator does not notice it when the program runs. node: the expression or statement that is it.
         """
         if marker is not None:
             operation = self.operation(marker, name, node)
@@ -506,7 +509,10 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
             self.emit(operation, node)
 
     def operation(self, marker: Marker, name: str, node: ast.AST) -> Operation:
-        """Make an operation for a node. The end of a function or ``with`` gets the number of the block's last line."""
+        """Make an operation for a node. The end of a function or ``with`` gets the number of the block's last line.
+
+        marker: its kind.
+        """
         ends = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.With | ast.AsyncWith)
         line = getattr(node, "end_lineno" if ends else "lineno", 0)
         return Operation(marker, name, self.scope.source.file, line)

@@ -131,7 +131,10 @@ class Queue:
         self._submitted()
 
     async def retrieve(self, source: UsmArray, nbytes: int) -> None:
-        """Copy the first `nbytes` bytes of device memory to the calling thread's stack."""
+        """Copy the first `nbytes` bytes of device memory to the calling thread's stack.
+
+        source: the array in device memory.
+        """
         await self.device.plugin.retrieve_data(await self._begin_copy(), HostSpan(0, nbytes, None), source.address)
         self._submitted()
 
@@ -145,7 +148,8 @@ class Queue:
     async def prefetch(self, address: int, nbytes: int, name: str = "") -> None:
         """Submit a prefetch of shared USM to the device, in the order of the queue.
 
-        Raises PrefetchCrash where the machine's software crashes at a prefetch.
+        address, nbytes: the memory to prefetch. name: its object, for the trace. Raises PrefetchCrash where the
+        machine's software crashes at a prefetch.
         """
         runtime = self._runtime
         what = runtime.usm.on_prefetch
@@ -291,7 +295,11 @@ class Executor:
     # algorithms
 
     async def execute(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm; return its result, or None where it has none or an array is a phantom."""
+        """Run one algorithm; return its result.
+
+        call: the algorithm with its policy, kernel and arguments. Returns None where the algorithm has no result, or
+        where an array is a phantom: only its address and size exist, no values.
+        """
         runtime, queue = self.runtime, self.queue
         runtime.counts.calls += 1
         for array in _arrays(call):

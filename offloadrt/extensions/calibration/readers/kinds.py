@@ -23,7 +23,7 @@ class BenchmarkRow(msgspec.Struct, frozen=True):
 
     `what` is the measured operation and `variant` a variant of it, as the benchmark program calls them. `size` is the
     operation's size, mostly in bytes. `threads` is the number of threads that made it at the same time, `n` the number
-    of measurements, and the times are percentiles.
+    of measurements, and the times are percentiles. `p10_s` is the tenth and `p90_s` the ninetieth of them.
     """
 
     what: str

@@ -381,7 +381,10 @@ class Span(Generic[B]):
 
 
 def calls(run: Run, api: str | None = None) -> list[Span[events.CallBegin]]:
-    """Return the calls of the driver's API, or of one of its functions, in the order of their ends."""
+    """Return the calls of the driver's API, or of one of its functions, in the order of their ends.
+
+    run: a recorded run. api: the function's name; None for all.
+    """
     spans = _spans(run, events.CallBegin, events.CallEnd, lambda event: (event.actor, event.api))
     return [span for span in spans if api is None or span.first.api == api]
 

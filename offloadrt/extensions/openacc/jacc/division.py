@@ -444,7 +444,10 @@ class Division:
 
 
 def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
-    """Group transfers by (sender, receiver), in the order in which they are given."""
+    """Group transfers by (sender, receiver), in the order in which they are given.
+
+    transfers_of: arrays, each with its transfers.
+    """
     pairs: dict[tuple[int, int], list[Piece]] = {}
     for array, transfers in transfers_of:
         for transfer in transfers:
@@ -610,7 +613,8 @@ class Exchange:
         """Record, after a divided kernel, that each device has only the bytes that it computed up to date; send them.
 
         communication: with ``all-to-all`` each part goes to all other devices; with ``needed`` only partial results of
-        reductions are sent now, and other bytes before a kernel that reads them.
+        reductions are sent now, and other bytes before a kernel that reads them. division: the kernel's launch, as it
+        is divided.
         """
         owned, holders = division.owned, self._holders
         if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):

@@ -53,7 +53,8 @@ class Argument:
 
     address, size: of the array in the host's memory, size in bytes; 0 for a number. bounds: rows [lower, upper) of the
     array's first dimension outside of which the kernel touches nothing. `symbol` is its name in the kernel, and `type`
-    that of its elements or of the number. `value` is the array or the number.
+    that of its elements or of the number. `value` is the array or the number. `attributes` is what the translator has
+    found about it.
     """
 
     symbol: str

@@ -582,7 +582,7 @@ class Filter:
     def is_made_up(self, node: ast.expr, scalars: set[str]) -> bool:
         """Tell whether an expression may have a wrong value on a device that leaves out a load.
 
-        scalars: names whose values may be wrong for the same reason.
+        scalars: names whose values may be wrong for the same reason. node: the expression.
         """
         return any(
             (isinstance(part, ast.Name) and part.id in scalars)

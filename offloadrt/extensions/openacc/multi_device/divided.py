@@ -424,6 +424,7 @@ class DividedKernel(abc.ABC):
     source: str = attrs.field(repr=False)
     """The changed kernel as Python source."""
     written: tuple[WrittenRegion, ...]
+    """The arrays that it writes, each with the dimension along which it is divided."""
     combination: Combination | None = attrs.field(repr=False)
     """The kernel that every device runs afterwards to combine the partial values; None when nothing is reduced."""
     _kept: Memo[Any, tuple[Part, ...]] = attrs.field(factory=_memo, init=False, repr=False)
@@ -446,7 +447,7 @@ class DividedKernel(abc.ABC):
 
     @abc.abstractmethod
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
-        """Divide a launch among `devices` devices as evenly as possible; arrays may be phantoms.
+        """Divide a launch among `devices` devices evenly; arrays may be phantoms (without values).
 
         Raises KernelError when arrays overlap of which one is written, or a bound is not known.
         """
