@@ -39,7 +39,7 @@ def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
     """Return the entries whose value or range differs, in the order of the first machine, then of the second.
 
     The same number from another source is no difference. A reference entry, which is there only for comparison, is left
-    out if one of the machines does not have it.
+    out if one of the machines does not have it. one, other: the two machines.
     """
     keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
     pairs = [EntryDifference(key, one.entries.get(key), other.entries.get(key)) for key in keys]

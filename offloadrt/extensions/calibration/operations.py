@@ -41,7 +41,11 @@ LARGE: Final = 256 * 1024
 
 @attrs.define(slots=False)
 class Operations:
-    """The calls and commands in one profiler's trace, with methods that time those that nothing else disturbed."""
+    """The calls and commands in one profiler's trace, with methods that time those that ran alone.
+
+    A call runs alone (undisturbed) if it overlaps no call of another thread, a copy if it overlaps no other copy: only
+    then its time is its own cost.
+    """
 
     trace: DeviceTrace
     waits: Collection[str]
@@ -52,7 +56,7 @@ class Operations:
         return max(names, key=lambda name: len(self._by_name.get(name, ())))
 
     def count(self, name: str) -> int:
-        """Return how many calls with a name there are, including disturbed ones."""
+        """Return how many calls with a name there are, also those that overlap a call of another thread."""
         return len(self._by_name.get(name, ()))
 
     def alone(self, name: str, idle_device: bool = False) -> list[TracedCall]:

@@ -302,8 +302,8 @@ def report(
 def announce(what: str, runs: int, budget_s: float, draws: int | None) -> None:
     """Say on standard error, before a command begins, which runs it makes, for how long, and how to shorten that.
 
-    what: the command and the scenario. budget_s: real time for it, in seconds. draws: the number of random samples that the
-    user asked for; None: as many as fit.
+    what: the command and the scenario. budget_s: real time for it, in seconds. draws: the number of random samples that
+    the user asked for; None: as many as fit.
     """
     from offloadrt.study.reporting.words import counted
 

@@ -552,7 +552,7 @@ class StoryStrategy(Watched):
     def lines(self) -> list[str]:
         """Describe each change of order in a line of text: which actor was passed over or held back.
 
-        A second line says which actors (threads or parts of the machine) went on meanwhile.
+        A second line says which actors (threads or parts of the machine) went on before that actor did.
         """
         lines = []
         for one in self.departed:

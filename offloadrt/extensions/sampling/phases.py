@@ -158,10 +158,10 @@ class RepeatedPhases:
     def steps(self, count: int, key: Hashable = None, work: Sequence[float] = ()) -> Iterator[int]:
         """Yield which iterations (instances) of a loop to run: a few that stand for all, or all of a short loop.
 
-        count: how many instances the loop has. key: loops with the same key, in several threads that wait for one
-        another in the loop, leave out the same instances; without a key, so do the n-th loops of several threads if
-        they have the same length. work: the seconds of the host's own work in each instance, if known; then instances
-        are timed whose work is near the mean.
+        count: how many instances the loop has. key: loops of several threads with the same key leave out the same
+        instances, because the threads wait for one another in the loop; with None, the n-th loop of each thread leaves
+        out the same instances as the n-th loops of other threads that are equally long. work: the seconds of the host's
+        own work in each instance, if known; then instances are timed whose work is near the mean.
         """
         if count < _LEAST_INSTANCES or self._is_inner():
             yield from range(count)

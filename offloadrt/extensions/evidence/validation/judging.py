@@ -496,6 +496,9 @@ def draws_of(
 
 
 def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
-    """Return the input ranges that modules have defined by name."""
+    """Return the uncertain inputs of programs, each with its range, by the input's name.
+
+    modules: the modules in whose global variables they are.
+    """
     ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
     return {range_.name: range_ for range_ in ranges if range_.name}

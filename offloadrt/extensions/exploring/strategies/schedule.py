@@ -25,8 +25,8 @@ class Choice:
 class Hold:
     """A recorded delay: an actor that could go on is held back for some virtual time.
 
-    time: the actor is held back when it goes on for this many-th time, counted from 1. Only those times are counted at
-    which other actors could go on as well. seconds: how long; with 0.0 it goes on after all actors that are ready then.
+    time: which of the times at which the actor goes on is delayed, counted from 1; only those are counted at which
+    other actors could go on as well. seconds: how long; with 0.0 it goes on after all actors that are ready then.
     """
 
     actor: int
