@@ -38,7 +38,9 @@ class Loop:
     stop: Polynomial | None
     step: int = 1
     trips: Hint = None
+    """The average number of iterations that `expect` gives, or the scalar that holds it; None without `expect`."""
     distributed: bool = False
+    """Whether teams share the loop's iterations."""
 
     @property
     def literal_trips(self) -> int | None:
@@ -62,7 +64,10 @@ class Within:
 
 @attrs.frozen(eq=False)
 class Probability:
-    """A condition in a kernel's source: a tree of `not`, `and` and `or` over single tests, with probabilities."""
+    """A condition in a kernel's source: a tree of `not`, `and` and `or` over single tests, with probabilities.
+
+    A single test is of `kind` "branch", and `hint` is the probability that `expect` gives. Others combine `parts`.
+    """
 
     kind: Literal["branch", "not", "and", "or"] = "branch"
     parts: tuple[Probability, ...] = ()
@@ -124,7 +129,10 @@ def negated(holds: Probability) -> Probability:
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if` in which a statement stands; with ``of_loop``, one more bound of the loop before it."""
+    """One side of an `if` around a statement, taken with a ``probability``.
+
+    With ``of_loop`` there is no `if`: it stands for a further bound of the loop before it in the path.
+    """
 
     probability: Probability
     line: int
@@ -187,7 +195,7 @@ def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[
 
 @attrs.frozen(eq=False)
 class ArrayAccess:
-    """One load or store of an array's element in a kernel's source."""
+    """One load or store (`kind`) of an element, written `text` in the source; `path`: the loops and branches around."""
 
     array: str
     kind: Literal["read", "write"]
@@ -226,10 +234,7 @@ class ArrayAccess:
 
 @attrs.frozen(eq=False)
 class Work:
-    """The operations of one expression in a kernel, and the path (loops and branches) in which the expression stands.
-
-    further: operations of the expression's machine code besides, such as the steps of a division.
-    """
+    """The operations of one expression in a kernel, and the path (loops and branches) in which it stands."""
 
     operations: int
     path: Path
@@ -250,7 +255,7 @@ class Reduction:
 
 @attrs.define
 class Walk:
-    """Collects what is found in the source of a loop nest: loops, array accesses, operations and reductions."""
+    """Collects what a loop nest's source contains: loops, array accesses, operations (`work`) and reductions."""
 
     accesses: list[ArrayAccess] = attrs.field(factory=list)
     work: list[Work] = attrs.field(factory=list)

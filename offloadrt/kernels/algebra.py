@@ -24,7 +24,7 @@ SIGNED = "+"
 
 @attrs.frozen(cache_hash=True)
 class Polynomial:
-    """A polynomial in symbols (loop variables, scalars, lengths) with whole numbers other than zero as coefficients."""
+    """A polynomial in symbols (loop variables, scalars, lengths): `terms` are products of symbols with coefficients."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -241,7 +241,7 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or function with its operands; where its result is no polynomial, it becomes a symbol itself."""
+    """An operator or function and its operands. Polynomials contain the result as a symbol of its own (`symbol`)."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]

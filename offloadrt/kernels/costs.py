@@ -50,7 +50,7 @@ from offloadrt.kernels.walk import complex_names, element_size, walk
 
 @attrs.frozen
 class ArrayCounts:
-    """Counts what one launch of a kernel does with one array: loads, stores, and the elements that it touches."""
+    """Counts a launch's loads (`reads`), stores (`writes`) and elements of one array, argument number `position`."""
 
     name: str
     position: int
@@ -110,7 +110,7 @@ class ArrayCounts:
 
 @attrs.frozen
 class AtomicCounts:
-    """Counts the atomic operations of a launch on one array."""
+    """Counts the atomic operations of a launch on one array; `scope`: "device", or "team" (`atomic`)."""
 
     array: str
     scope: str
@@ -362,7 +362,7 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """The result of reading a kernel's source: its loops, array accesses, operations and loads."""
+    """The result of reading a kernel's source: loops, accesses, operations (`walked`) and uses of `arrays`."""
 
     file: str
     line: int

@@ -193,7 +193,7 @@ Numbers = Mapping[str, int]
 
 @attrs.frozen(eq=False)
 class Counting:
-    """Counts how often the parts of one kernel's source run in a launch with given scalars and array lengths."""
+    """Counts how often the parts of a kernel's source run in a launch; `who` is the kernel's name in messages."""
 
     who: str
     numbers: dict[str, int]

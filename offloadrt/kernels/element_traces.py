@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements of one array that a launch's threads (lanes) access; the arrays have one entry for each access."""
+    """The elements that threads (`lanes`) load from one array, or store (`stores`): arrays with an entry per access."""
 
     array: str
     stores: bool

@@ -312,10 +312,10 @@ _COMPLEX_HELPERS: dict[type[ast.operator], str] = {
 class NestBody:
     """The body of a kernel written as a loop nest; called with arrays and numbers.
 
-    The interpreter runs the body until the runs add up to `WORTH_COMPILING`. Then Numba runs it, where Numba is
-    installed (extra ``kernels``). Only the real time differs between them, no result. Raises IndexError for an index
-    outside of its array, BadAccess for one outside of a `MappedSection`, KernelError for arguments that a kernel cannot
-    take.
+    The interpreter runs the body until the operations so far (`work_done`) reach `WORTH_COMPILING`. Then Numba runs
+    it, where Numba is installed (extra ``kernels``). Only the real time differs between them, no result. Raises
+    IndexError for an index outside of its array, BadAccess for one outside of a `MappedSection`, KernelError for
+    arguments that a kernel cannot take.
     """
 
     nest: LoopNest = attrs.field(repr=False)

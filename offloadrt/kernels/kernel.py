@@ -80,7 +80,7 @@ class Kernel:
 
     name: str
     body: Body | None = None
-    """The function called as ``body(*args)`` when the kernel ends; None for a phantom kernel."""
+    """The function called as ``body(*args)`` when the kernel ends; None for a phantom kernel, which only takes time."""
     flops_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Operations of one iteration, in the kernel's precision."""
     bytes_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
@@ -185,8 +185,8 @@ class Kernel:
     def with_arguments(self, *arguments: Any) -> Kernel:
         """Return a loop nest with the costs of a launch with these arguments, instead of a compiler's guess.
 
-        The costs are per iteration. Arrays may be phantoms. A kernel declared by its costs is returned unchanged.
-        KernelError when a length or a scalar that a loop needs is not known.
+        The costs are per iteration. Arrays may be phantoms (a size without values). A kernel declared by its costs is
+        returned unchanged. KernelError when a length or a scalar that a loop needs is not known.
         """
         if self.analysis is None:
             return self

@@ -103,9 +103,9 @@ def may_loop(code: CodeType) -> bool:
 
 
 def refuse_loops(source: Source) -> None:
-    """Raise SourceRefused for the first loop of a source without a loop nest, unless it is written out anyway.
+    """Raise SourceRefused for the first loop in a body over NumPy views that is not trivial.
 
-    Such loops go over an array's shape or over listed names.
+    A trivial loop goes over an array's shape or over listed names, and its variable is no index.
     """
     for statement in source.body:
         for node in ast.walk(statement):
@@ -274,6 +274,7 @@ class LoopNest:
     arrays: tuple[str, ...]
     """Array parameters, in order; every other parameter is a number."""
     distributed: tuple[ast.For, ...]
+    """The nested loops whose iterations teams share: one, or more with `collapse`."""
     reduced: dict[str, str]
     """Scalars that the distributed loop reduces, each with its operator."""
 

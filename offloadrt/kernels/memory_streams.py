@@ -49,7 +49,7 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """The elements of one array that a launch loads or stores in one order; a run is a stretch of neighbours."""
+    """The elements of one array that a launch loads or stores in one `order`; a run is a stretch of neighbours."""
 
     order: Order
     level: int

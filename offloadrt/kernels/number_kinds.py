@@ -105,6 +105,7 @@ class WholeNumbers:
     floats: dict[str, ast.expr] = attrs.field(factory=dict)
     """Ranges and elements, by the parameter through which a float could get there."""
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
+    """The same for truth values."""
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
         """Check that `node`, a bound or an index, is a whole number. SourceRefused, whose message quotes `around`."""
@@ -135,8 +136,8 @@ class WholeNumbers:
 def check_index_parameters(kernel: str, parameters: Iterable[IndexParameter], arguments: Sequence[Any]) -> None:
     """Raise KernelError for an argument that makes a bound or an index a float or a truth value.
 
-    Only the type of an array's elements matters, so phantoms are checked too. A float with a whole value is still a
-    float, as it is for Python.
+    Only the type of an array's elements matters, so phantoms (arrays without values) are checked too. A float
+    with a whole value is still a float, as it is for Python.
     """
     for parameter in parameters:
         argument = arguments[parameter.position]

@@ -39,7 +39,7 @@ from offloadrt.kernels.counting import Counting
 
 @attrs.frozen
 class Outside:
-    """Describes an access past the ends of its array: the index certainly takes the values ``low`` to ``high``."""
+    """An access (source `text`) past its array's ends: its index in `dimension` surely takes ``low`` to ``high``."""
 
     array: str
     position: int
@@ -464,7 +464,7 @@ def steps_of(
 
 @attrs.frozen
 class ElementRuns:
-    """Stretches (runs) of neighbouring elements of one array, all of one length, that a launch touches."""
+    """The stretches (runs) of neighbouring elements of one array, `count` of them, that a launch touches."""
 
     count: float
     run: float

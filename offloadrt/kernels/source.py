@@ -199,7 +199,7 @@ class Assignment:
 
 @attrs.frozen(eq=False)
 class Conditional:
-    """An ``if`` statement: its condition, and the statements of both sides."""
+    """An ``if`` statement: its condition (`test`), and the statements if it holds (`then`) and if not (`other`)."""
 
     node: ast.If
     test: ast.expr

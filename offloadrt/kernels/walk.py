@@ -83,6 +83,7 @@ class Value:
     arrays: frozenset[str] = NOTHING
     """Arrays whose contents determine the number."""
     integer: bool = False
+    """Whether the source shows that the number is whole."""
     level: int = 0
     """Length of the chain of dependent loads before the number is known."""
     near: Hint = None
@@ -403,7 +404,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Return the value with its operation as one new symbol of polynomials, if a launch will know the result.
+        """Return the value with a polynomial of one new symbol, for its operation, if a launch will know the result.
 
         That is so for whole numbers computed from scalars and lengths alone; another value is returned unchanged.
         """

@@ -121,9 +121,9 @@ class _Shared:
 class Device(ABC):
     """One accelerator; its two kinds (`DiscreteGpu`, `Apu`) differ in how they move data and pass commands on.
 
-    Its actors are spawned when the first stream is opened, within a run.  Several ``processes`` share a device as
+    Its actors are spawned when the first stream is opened, within a run. Several ``processes`` share a device as
     ``compute/sharing.py`` says; each process uses an object of its own (``of_process``), with its own blocks and
-    queues.
+    queues. ``fill``: the value of unwritten bytes of memory. ``first``: the lowest ``index`` of a device on this node.
     """
 
     shares_memory: ClassVar[bool]

@@ -331,7 +331,7 @@ class HostMemoryStatistics:
 
 @attrs.frozen
 class PopulationSpec:
-    """The operating system's pages, and the costs of giving the program a page that it has not touched yet."""
+    """The bytes of small and ``huge`` pages, and the costs of giving the program a page that it has not touched yet."""
 
     page: Annotated[int, "page.size"]
     huge: Annotated[int, "page.size_thp"]

@@ -149,7 +149,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     """The other end: ``pinned`` or ``staged`` host memory, ``device`` for a copy within the device, ``managed`` for a
     migration, a name such as ``device 1`` for p2p."""
     move: Move | None
-    """Moves the bytes at the end of the transfer; None when an end is a phantom."""
+    """Moves the bytes at the end of the transfer; None when an end has no values (a phantom)."""
     done: Signal
     over: Shared | None = None
     """The link to another device for this transfer, or its path to another socket's memory; None for the link of its
@@ -160,7 +160,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class PeerPacket(msgspec.Struct, frozen=True, eq=False):
-    """Message to the peer relay (`PeerRelay`): transfer ``nbytes`` between two devices without a direct link."""
+    """Message to the peer relay (`PeerRelay`): transfer ``nbytes`` from device ``source`` to ``destination``."""
 
     stream: Stream
     cause: int
@@ -170,7 +170,7 @@ class PeerPacket(msgspec.Struct, frozen=True, eq=False):
     """The device through which the copy goes; None for the host."""
     nbytes: int
     move: Move | None
-    """Moves the bytes when the last piece has arrived; None when an end is a phantom."""
+    """Moves the bytes when the last piece has arrived; None when an end has no values (a phantom)."""
     done: Signal
 
 
@@ -192,7 +192,7 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     cause: int
     launch: Launch
     run: Move | None
-    """Computes the result at the kernel's end; None for phantoms."""
+    """Computes the result at the kernel's end; None for arrays without values (phantoms)."""
     done: Signal
     """Set at the kernel's end; its value says ``copies`` for a blit."""
     touches: tuple[tuple[int, int], ...] = ()
@@ -251,7 +251,7 @@ class DmaPacket(msgspec.Struct, frozen=True, eq=False):
     nbytes: int
     memory: str
     move: Move | None
-    """Moves the bytes at the end of the transfer; None when an end is a phantom."""
+    """Moves the bytes at the end of the transfer; None when an end has no values (a phantom)."""
     done: Signal
     depends: Signal | None = None
     queue: int = -1
@@ -266,7 +266,7 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 
 
 class DrainKernels(msgspec.Struct, frozen=True):
-    """Message to the compute units: start no new kernel of a process until ResumeKernels.
+    """Message to the compute units: start no kernel of a process until ResumeKernels. ``reason``: the driver call.
 
     The reply comes when none of the process's kernels is running any more.
     """

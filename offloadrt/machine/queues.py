@@ -64,7 +64,7 @@ P = TypeVar("P")
 
 
 class DeviceQueue(Generic[P]):
-    """Base class of a device's queues: the mailbox, the packets whose doorbell was lost, and the statistics."""
+    """Base class of a device's queues: the mailbox, statistics since ``born``, and packets whose doorbell was lost."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
         self.sim = sim

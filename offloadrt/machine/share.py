@@ -283,7 +283,7 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user whose actor does other work meanwhile, and calls ``finish`` before all the units are served."""
+        """Add a user of ``amount`` units, at most ``cap`` a second; its actor works on, and then calls ``finish``."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:

@@ -38,7 +38,7 @@ class UnregisteredTask(SimulationError):
 
 
 class DetachedTrioCall(SimulationError):
-    """Raised when a detached actor (engine ``turbo``) makes a plain Trio call outside ``async with sim.attached()``."""
+    """Raised when an actor that Trio does not step (engine ``turbo``) calls Trio outside ``sim.attached()``."""
 
 
 class SimTimeout(SimulationError):

@@ -485,7 +485,9 @@ class StationStatistics:
     """Use of a station; ``busy_s`` sums the virtual seconds of service over all servers, running services included."""
 
     served: int
+    """Number of services that have ended."""
     waited: int
+    """Number of visits that found no free server."""
     wait_s: float
     busy_s: float
     in_service: int

@@ -297,7 +297,7 @@ class Actor:
     # ------------------------------------------------------------------ between Trio and the trampoline
     @uninterrupted
     async def attach(self) -> None:
-        """Turn a detached actor (engine ``turbo``) into a plain Trio task, at the same place in the order of actors."""
+        """Let Trio, not the scheduler, make the actor's steps (engine ``turbo``); its place in the order stays."""
         self.detached = False
         self.belong_to_trio()
         self.sim.running = None
@@ -307,7 +307,7 @@ class Actor:
 
     @uninterrupted
     async def detach(self) -> None:
-        """Turn a plain Trio task into a detached actor (engine ``turbo``), which is the next to be resumed."""
+        """Let the scheduler, not Trio, make the actor's steps again (engine ``turbo``); the actor is resumed next."""
         self.sim.ready.appendleft(self)
         await self.leave_trio()
 
@@ -326,7 +326,7 @@ class Actor:
 
 
 class LateCancel:
-    """A cancellation of a detached actor that was already resumed; it takes effect when the actor yields next."""
+    """A cancellation of a resumed actor that Trio does not step; it takes effect when the actor yields next."""
 
     __slots__ = ("actor", "raise_cancel")
 

@@ -30,7 +30,7 @@ def cancel(sim: Scheduler, scope: trio.CancelScope) -> None:
 
 @attrs.define
 class RawSection:
-    """A section of code in which an actor may wait with Trio's own calls; a timeout then cancels ``scope``."""
+    """Code in which an actor may wait with Trio's own calls; a timeout cancels ``scope`` and sets ``expired``."""
 
     scope: trio.CancelScope
     expired: Expired | None = None

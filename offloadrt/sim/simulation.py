@@ -82,7 +82,7 @@ class Fence:
 
 
 class Trampoline:
-    """Makes the steps of detached actors one after another, until Trio has work or a fixed number of steps is made."""
+    """Makes the steps of actors that Trio does not step, until Trio has work or a number of steps (`slice`) is made."""
 
     __slots__ = ("_sim", "_slice")
 

@@ -180,7 +180,7 @@ _INSTEAD: Final = {
 
 
 def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioCall:
-    """Make the error for a plain Trio call by a detached actor (engine ``turbo``); `frames` lead to that call."""
+    """Make the error for a Trio call, the last of `frames`, by an actor that Trio does not step (engine ``turbo``)."""
     site, frame = _split(frames)
     called = _name_of(frame)
     owner = "" if frame is None else type(frame.f_locals.get("self")).__name__

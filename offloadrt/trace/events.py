@@ -47,7 +47,7 @@ class Event:
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of the fields after the common ones, in order."""
     counts: ClassVar[bool] = True
-    """Whether it is among the events that are counted and hashed (`Trace.aside`)."""
+    """Whether the trace counts and hashes events of the class; `Trace.aside` records those for which it does not."""
 
     time_ps: int
     """The virtual time of the event, in integer picoseconds."""
@@ -172,7 +172,7 @@ class LockRelease(Event):
 
 @event
 class MapLookup(Event):
-    """The runtime looked a host section up in a device's table."""
+    """The runtime looked up a host section of `size` bytes in a device's table, and `found` it there or not."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
@@ -184,7 +184,7 @@ class MapLookup(Event):
 
 @event
 class MapInsert(Event):
-    """A new entry for a host section came into a device's table."""
+    """A new entry for a host section of `size` bytes, with its copy at `device_address`, came into a device's table."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
@@ -213,7 +213,7 @@ class MapCount(Event):
 
 @event
 class MapRemove(Event):
-    """An entry left a device's table."""
+    """An entry left a device's table; its section had `size` bytes, and the device's copy lay at `device_address`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
@@ -237,7 +237,7 @@ class Attach(Event):
 
 @event
 class ObjectPlaced(Event):
-    """The runtime decided how a device reaches an object (configuration `otm`)."""
+    """The runtime decided how a device reaches an object of `size` bytes (configuration `otm`)."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
@@ -251,7 +251,7 @@ class ObjectPlaced(Event):
 
 @event
 class Allocate(Event):
-    """A block of device memory (`device` -1: of host memory) was obtained through the named call."""
+    """A block of `size` bytes of device memory (`device` -1: host memory) was obtained by the driver call `api`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     address: int
@@ -261,7 +261,7 @@ class Allocate(Event):
 
 @event
 class Free(Event):
-    """A block of memory was given back through the named call."""
+    """A block of memory of `size` bytes was given back by the driver call named `api`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     address: int
@@ -274,7 +274,7 @@ class Free(Event):
 
 @event
 class CallBegin(Event):
-    """A host thread entered a driver call, under its real name (cuMemAlloc, cuLaunchKernel, …)."""
+    """A host thread entered a driver call; `api` is the call's real name (cuMemAlloc, cuLaunchKernel, …)."""
 
     api: str
 
@@ -291,7 +291,7 @@ class CallEnd(Event):
 
 @event
 class MessageSent(Event):
-    """A rank began to send a message to another one."""
+    """A rank began to send `bytes` bytes to the rank `destination`; `tag` is the message's tag in MPI."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     message: int
@@ -359,7 +359,7 @@ class KernelSubmit(Event):
 
 @event
 class KernelStart(Event):
-    """The compute units began a kernel, which is resident from now on."""
+    """The compute units began a kernel of `teams` teams, which is resident from now on."""
 
     sizes: ClassVar[tuple[str, ...]] = ("teams",)
     kernel: int

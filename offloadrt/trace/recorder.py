@@ -191,7 +191,10 @@ class Trace:
             self._block()
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
-        """Record an event now on behalf of another actor, as a service does when it grants a lock to a waiter."""
+        """Record an event now on behalf of another actor, as a service does when it grants a lock to a waiter.
+
+        kind: the event's class. queue: a hardware queue, or -1. cause: the directive's number. payload: other fields.
+        """
         pending = self._pending
         pending += (kind.code, self._sim.now, actor, device, queue, cause)
         self._payload += payload
@@ -199,9 +202,9 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event that counts neither in `count` nor in the hash, at a time `in_s` virtual seconds from now.
+        """Record an event that `count` and the hash leave out; its time is `in_s` virtual seconds from now.
 
-        of: (actor, device, cause) of the event; cause is the directive's number. what: its other fields.
+        kind: the event's class. of: its actor, device and cause (the directive's number). what: its other fields.
         """
         actor, device, cause = of
         row = kind.label, round((self._sim.now + in_s) * PS_PER_S), actor, device, NONE, cause, *what

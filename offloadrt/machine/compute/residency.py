@@ -45,16 +45,21 @@ Mapped = Callable[[int, int], tuple[int, int]]
 
 @attrs.define(eq=False)
 class Missing:
-    """The address ranges, in order, that a kernel on an APU will access and that its GPU cannot translate yet."""
+    """The address ranges, in order, that a kernel on an APU will access and that its GPU cannot translate yet.
 
-    pieces: list[tuple[int, int]]  # (low, high), aligned to `range`
-    range: int  # bytes that one service of a fault maps
+    `pieces` are the missing stretches (low, high); a fault's service maps `range` bytes of one. The kernel accesses
+    `address` next, in the piece number `piece`. `mapped` cuts a range to the memory that the program has. `threads`:
+    the kernel's resident threads.
+    """
+
+    pieces: list[tuple[int, int]]  # aligned to `range`
+    range: int
     mapped: Mapped
     total: int
     """Number of ranges that were missing at the kernel's start."""
-    threads: int  # of the kernel, resident at once
-    piece: int = 0  # index of the piece that the kernel accesses next
-    address: int = 0  # within that piece
+    threads: int
+    piece: int = 0
+    address: int = 0
 
     @property
     def head(self) -> tuple[int, int] | None:
@@ -337,7 +342,13 @@ class TeamSlots:
 # How long a kernel takes on a device alone: a roofline whose memory side is Little's law.
 @attrs.frozen
 class ComputeSpec:
-    """Rates and times of a device's compute units, in flop/s, bytes/s and seconds."""
+    """Rates and times of a device's compute units, in flop/s, bytes/s and seconds.
+
+    ``sector``, ``row`` and ``cache`` are the bytes of a memory sector, a DRAM row and the L2 cache. With the fraction
+    ``saturating_occupancy`` of its teams, an SM's arithmetic is at its full rate. ``placement`` says whose teams get
+    slots first. ``save_restore`` is the time to save or restore a kernel at a halt. ``uncontended`` gives each kernel
+    all SMs (an ablation).
+    """
 
     sms: Annotated[int, "gpu.sms"]
     flops: Annotated[float, "gpu.fp64"]
@@ -715,6 +726,7 @@ class Flow:
     traffic: float = 0.0
     """Bytes that the copy reads and writes."""
     begun: float = 0.0
+    """Virtual time at which the copy in progress began."""
     part: Ticket | None = None
     """The copy's share of the bandwidth, while copies divide the bandwidth."""
 

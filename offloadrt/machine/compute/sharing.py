@@ -146,7 +146,7 @@ class GpuContexts:
 # AMD GPU does the same with as many processes at a time as it has address spaces (`process.concurrent`).
 @attrs.frozen
 class SliceSpec:
-    """Costs of a context switch, in virtual seconds."""
+    """The ``length`` of a process's time slice, and the cost of a context switch, in virtual seconds."""
 
     length: Annotated[float, "process.time_slice"]
     switch: Annotated[float, "process.context_switch"]

@@ -33,7 +33,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def nbytes(self) -> int:
-        """Return how many bytes from `begin` on the thread looks up; 0 for an empty section or without an address."""
+        """Return the bytes of the section that the thread looks up, beginning at `begin`; 0 for empty or no section."""
         return self.asked[2]
 
     @property

@@ -69,7 +69,9 @@ class EngineSpec:
     halts_kernels: bool
     """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
     engine_uncontended: bool
+    """Whether every transfer finds an idle engine (an ablation)."""
     link_uncontended: bool
+    """Whether every transfer has the whole link for itself (an ablation)."""
 
 
 class CopyEngines:
@@ -147,8 +149,8 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
-        number, cause: the copy's and its directive's. memory: the other end (``pinned``). The caller holds an idle
-        engine itself for that time, which saves an actor. If no engine is idle, the transfer queues up with the others.
+        number, cause: the copy's and its directive's. memory: the other end (``pinned``). pauses_s: seconds between
+        its pieces. The caller itself holds an idle engine meanwhile; if none is idle, the transfer queues up.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -171,7 +173,7 @@ class CopyEngines:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
         number, cause: the copy's and its directive's. ``done``: a signal to use, for which an actor may wait already.
-        ``over``: the link to use instead of the direction's. memory: the other end, such as ``pinned``.
+        ``over``: the link to use instead of the direction's. memory: the other end. pauses_s: seconds between pieces.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

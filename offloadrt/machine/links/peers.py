@@ -206,7 +206,7 @@ class SocketMemory:
             self._bound[begin] = end, socket
 
     def link(self, address: int, device: int, *, to_device: bool) -> Link | None:
-        """Return the link between sockets that a transfer of `address` passes; None at the device's own socket."""
+        """Return the link between sockets for a copy of `address` to or from a device; None at the device's socket."""
         if not len(self._bound) or (entry := self._bound.before(address)) is None:
             return None
         (end, socket), near = entry[1], self._node.socket_of(device)

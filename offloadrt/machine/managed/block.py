@@ -31,7 +31,7 @@ PageSets = Sequence[tuple[int, PageSet]]
 
 
 def by_block(pages: Iterable[int], per_block: int) -> list[tuple[int, int]]:
-    """Group ascending page numbers by block; return (block, bit set of its pages) for each block.
+    """Group ascending page numbers by block of `per_block` pages; return (block, bit set of its pages) for each.
 
     >>> by_block([1, 2, 9], 8)
     [(0, 6), (1, 2)]
@@ -431,7 +431,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages (for the whole block if it has none); return the bit set of those that got it."""
+        """Make host memory for pages (all `per_block` of the block if it has none); return the pages that got it."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there
@@ -555,7 +555,7 @@ class RootChunks:
 
 @attrs.define(eq=False)
 class WatchedPages:
-    """Counts the pages with numbers in [low, high) that the GPU cannot translate: in all, and in each 512 blocks."""
+    """Counts the pages in [low, high) that the GPU cannot translate: all (`missing`), and per 512 blocks (`counts`)."""
 
     low: int
     high: int

@@ -173,7 +173,7 @@ class AccessCounters:
 
 @attrs.frozen
 class ManagedSpec:
-    """Parameters of a device's managed memory; sizes are in bytes, rates in bytes/s."""
+    """Parameters of managed memory, in bytes and bytes/s; ``block`` and ``page`` are the units of the driver."""
 
     block: Annotated[int, "page.uvm_block"]
     page: Annotated[int, "page.uvm_page"]

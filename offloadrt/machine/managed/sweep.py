@@ -31,7 +31,7 @@ from offloadrt.machine.managed.warps import ResidentWarps, Warps
 
 @attrs.frozen
 class ByteRuns:
-    """Runs of bytes (stretches of neighbours) within a range of memory: their number, length and alignment."""
+    """Runs of bytes (stretches of neighbours) within a range of memory: their `count`, length and alignment."""
 
     count: float
     run: float
@@ -137,11 +137,11 @@ class GridStride:
 
     A *cell* is one iteration of the loop. A *window*, the unit of the kernel's progress, is what the resident blocks do
     in one round. If they access more pages than their SMs can wait for, the window is divided into ``lots`` of blocks:
-    each SM first gets what its oldest blocks request.
+    each SM first gets what its oldest blocks request. The grid has ``blocks`` blocks of ``threads`` threads.
     """
 
-    blocks: int  # in the whole grid
-    threads: int  # of one block
+    blocks: int
+    threads: int
     groups: int
     """Number of groups of blocks that are resident one after another."""
     rounds: int
@@ -197,7 +197,7 @@ class GridStride:
 
 @attrs.frozen
 class Tiled:
-    """The order of a two-dimensional grid: blocks of ``height`` × ``width`` threads, ``columns`` blocks in a row."""
+    """The order of a grid of ``height`` × ``width``-thread blocks, ``columns`` in a row, in ``windows`` resident parts."""
 
     blocks: int  # in the whole grid
     width: int
@@ -244,7 +244,7 @@ WindowOrder = GridStride | Tiled
 
 @attrs.frozen
 class Residence:
-    """Says what the SMs of a device can hold of a launch at the same time: blocks, and pages that they wait for."""
+    """Says what a device's SMs (`sms` of them) can hold of a launch at once: blocks, and pages that they wait for."""
 
     sms: int
     blocks: int

@@ -182,7 +182,7 @@ class EntryError(ValueError):
 
 
 class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An entry as it stands in a TOML file; it has either ``value`` or ``range``."""
+    """An entry as it stands in a TOML file, with either ``value`` or ``range``; for the rest see `ProfileEntry`."""
 
     source: str
     source_type: SourceType
@@ -211,7 +211,9 @@ class ProfileEntry:
     source: str
     """A key of the profile's ``[sources]``, or "user"."""
     source_type: str
+    """How the value was found, as "datasheet", "measured" or "engineering estimate"."""
     note: str
+    """What the entry means, and how its value was derived."""
     choices: tuple[str, ...]
     """The texts that a text entry may hold, unless it has a format."""
     format: str | None

@@ -187,7 +187,7 @@ class MachineSpec:
         return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
 
     def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:
-        """Return this machine with the user's values (``overrides``), and with ranges at the ends that are asked for.
+        """Return this machine with the user's values (``overrides``), and ranges at the ends that ``range_end`` names.
 
         Raises UnknownEntry for a key that does not exist and ProfileError for a value that does not fit.
         """
