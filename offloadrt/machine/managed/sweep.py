@@ -197,7 +197,7 @@ class GridStride:
 
 @attrs.frozen
 class Tiled:
-    """The order of a grid of ``height`` × ``width``-thread blocks, ``columns`` in a row, in ``windows`` resident parts."""
+    """The order of a grid, ``columns`` blocks of ``height`` × ``width`` threads in a row, in ``windows`` parts."""
 
     blocks: int  # in the whole grid
     width: int
