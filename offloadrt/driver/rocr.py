@@ -226,7 +226,7 @@ class RunHandler(msgspec.Struct, frozen=True, eq=False):
 
     nbytes: int
     move: Callable[[], None] | None
-    """Moves the bytes; None when an end is a phantom."""
+    """Moves the bytes when the copy ends; None when an end is a phantom (memory without bytes)."""
     done: Signal
     written: int = 0
     """The host address to which the handler writes, 0 for none; untouched pages are populated first."""

@@ -409,7 +409,7 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a device block. Raises OutOfDeviceMemory, for an array its subclass ArrayOutOfDeviceMemory."""
+        """Allocate a block (phantom: without bytes). Raises OutOfDeviceMemory, for an array ArrayOutOfDeviceMemory."""
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:

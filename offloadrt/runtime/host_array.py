@@ -1,4 +1,4 @@
-"""An array of the program in host memory: an emulated address, and real bytes unless it is a phantom.
+"""An array of the program in host memory: an emulated address, and real bytes, which a phantom lacks.
 
 `Section` is ``a[lower:length:stride]``, a part of an array.
 """
@@ -71,14 +71,14 @@ class HostArray:
 
     @property
     def data(self) -> NDArray[Any]:
-        """Return the host values. TypeError for a phantom array."""
+        """Return the host values. TypeError for a phantom, which has none."""
         if self.values is None:
             raise TypeError(f"array {self.name!r} is a phantom: it has a size but no values")
         return self.values if self.watch is None else self.watch(self, self.values)
 
     @property
     def bytes(self) -> Bytes | None:
-        """Return all bytes as a flat view, None for a phantom, which has no data."""
+        """Return all bytes as a flat view; None for a phantom, which has no values."""
         return None if self.values is None else self.values.reshape(-1).view(np.uint8)
 
     @property

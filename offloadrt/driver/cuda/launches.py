@@ -193,7 +193,7 @@ class GraphExec:
 
     graph: CapturedGraph
     lanes: list[Stream]
-    """The graph's own streams, for lanes from 1 on; nodes of lane 0 go into the stream of the launch."""
+    """The graph's own streams: one for the nodes of each lane from 1 on; those of lane 0 go into that of the launch."""
     last: Signal | None = None
     """Completion of the graph's last launch; the next launch comes after it."""
     destroyed: bool = False

@@ -26,16 +26,17 @@ Side = Literal["host", "device"]
 
 @attrs.frozen
 class ThrashingRules:
-    """Says when a page counts as thrashing, and how long the driver then acts against it, in virtual seconds."""
+    """Says whether (``detects``) and when a page counts as thrashing, and how long the driver then acts against it."""
 
     detects: Annotated[bool, "thrash.detection"]
     threshold: Annotated[int, "thrash.threshold"]
     """Number of fault-driven migrations of a page, each within a lapse of the one before, that count as thrashing."""
     pin_threshold: Annotated[int, "thrash.pin_threshold"]
     """Number of throttled faults on a page after which it is pinned."""
-    lapse: Annotated[float, "thrash.lapse"]  # longest time between two migrations that count together
+    lapse: Annotated[float, "thrash.lapse"]
+    """Longest time between two migrations that count together, in seconds."""
     nap: Annotated[float, "thrash.nap"]
-    """Length of a period in which one side is throttled."""
+    """Seconds of a period in which one side is throttled."""
     oversleep: Annotated[float, "thrash.oversleep"]
     """How much longer a throttled thread sleeps than its nap, as a fraction of that."""
     pin: Annotated[float, "thrash.pin"]
@@ -43,7 +44,7 @@ class ThrashingRules:
 
 
 class Hint(enum.Enum):
-    """Says how the driver serves a fault on a page that thrashes (``uvm_perf_thrashing_hint_t``)."""
+    """Says how to serve a fault on a page that thrashes (``uvm_perf_thrashing_hint_t``); MIGRATE: like other faults."""
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"

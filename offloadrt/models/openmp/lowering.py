@@ -439,7 +439,7 @@ class HostRegion:
 
 @attrs.frozen(eq=False)
 class Construct:
-    """A directive lowered to runtime calls; any thread of the program may run it, any number of times."""
+    """A directive lowered to runtime calls (`work`), which any thread of the program may run any number of times."""
 
     name: str
     work: Work

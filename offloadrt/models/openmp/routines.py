@@ -58,7 +58,7 @@ _PAGE, _ALIGNMENT = 4096, 16
 
 @attrs.frozen
 class OmpAllocator:
-    """An allocator of host memory (omp_allocator_handle_t), with the traits that matter to devices."""
+    """An allocator of host memory (omp_allocator_handle_t). pinned: its memory is page-locked."""
 
     pinned: bool = False
 

@@ -40,7 +40,7 @@ class DeviceAllocator(Protocol):
     def __init__(self, site: AllocatorSite) -> None: ...
 
     def allocate(self, nbytes: int, phantom: bool) -> Awaitable[int]:
-        """Allocate a device block. Raises the driver's OutOfDeviceMemory."""
+        """Allocate a device block, a `phantom` one without bytes; return its address. Raises OutOfDeviceMemory."""
 
     def free(self, address: int) -> Awaitable[None]: ...
 

@@ -186,7 +186,7 @@ def body_of(
 
 
 def has_phantoms(arguments: Sequence[Any]) -> bool:
-    """Tell whether some argument is a phantom, so that the kernel's body cannot run."""
+    """Tell whether some argument is an array without values (phantom), so that the kernel's body cannot run."""
     return any(_is_phantom(argument) for argument in arguments)
 
 
