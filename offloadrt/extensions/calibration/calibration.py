@@ -233,7 +233,7 @@ def _quoted(text: str) -> str:
 class ComparedKernel:
     """Compares a kernel's time in a trace with the time that its counted work takes on the modelled machine.
 
-    All times are in seconds.
+    All times are in seconds. `median` is that of its launches in the trace.
     """
 
     name: str

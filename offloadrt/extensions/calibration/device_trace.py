@@ -71,7 +71,10 @@ class TracedCommand:
 
 @attrs.frozen
 class DeviceTrace:
-    """All calls and commands that one file of a profiler contains."""
+    """All calls and commands that one file of a profiler contains.
+
+    `calls` are those that the host made, `commands` what the devices executed.
+    """
 
     path: str
     source: str

@@ -44,7 +44,7 @@ class Operations:
     """The calls and commands in one profiler's trace, with methods that time those that ran alone.
 
     A call runs alone (undisturbed) if it overlaps no call of another thread, a copy if it overlaps no other copy: only
-    then its time is its own cost.
+    then its time is its own cost. `trace` is the profiler's.
     """
 
     trace: DeviceTrace

@@ -178,7 +178,10 @@ class Draws:
 
 @attrs.frozen
 class DrawnRuns:
-    """The results of several points of a sweep, each run with the same draws (random samples of uncertain values)."""
+    """The results of several points of a sweep, each run with the same draws (random samples of uncertain values).
+
+    `draws` is what drew the samples.
+    """
 
     draws: Draws
     rows: Sequence[Sequence[Result | None]]

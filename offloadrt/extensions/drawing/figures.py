@@ -49,7 +49,8 @@ class Mark:
     """A published number to draw beside the runs: its positions along x, with the lowest and highest value at each.
 
     `label` is its text in the legend. `role` is the role of the claim that states it: `predict`, or `calibrate` if
-    parameters may have been fitted to it. `colour` and `marker` are matplotlib's.
+    parameters may have been fitted to it. `colour` and `marker` are matplotlib's. `x` are these positions, `low` and
+    `high` the values at each.
     """
 
     label: str

@@ -60,7 +60,8 @@ class Robustness:
     """Says how sure the sentence of `why` is that names what limits a run.
 
     holds: in how many of the draws the sentence holds; a draw is a run with a random sample of the uncertain costs.
-    depends_on: the uncertain entries that decide this. others: what limits the run in other draws.
+    depends_on: the uncertain entries that decide this. others: what limits the run in other draws. draws: how many
+    there were.
     """
 
     holds: int
@@ -381,6 +382,7 @@ class TotalOrder:
     """The total-order Sobol index of an uncertain entry: the part of a figure's variance in which it is involved.
 
     entry: its name, or a word for all other entries together. half_width: half the width of the index's 95 % interval.
+    index: that part, from 0 to 1.
     """
 
     entry: str
@@ -393,7 +395,8 @@ class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
     An index is the part of the share's variance in which an uncertain entry is involved. samples: how many of the
-    `asked` base samples were complete within the budget.
+    `asked` base samples were complete within the budget. of: the index of each entry or group of entries. resource: the
+    name of that resource.
     """
 
     resource: str

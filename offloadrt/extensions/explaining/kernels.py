@@ -83,7 +83,10 @@ class KernelRecord:
 
 @attrs.frozen
 class ObjectRecord:
-    """An object of a host function, with its rank by global access frequency (`gaf`)."""
+    """An object of a host function, with its rank by global access frequency (`gaf`).
+
+    `rank` is 1 for the object that kernels access most; `host` is the function's name.
+    """
 
     host: str
     name: str

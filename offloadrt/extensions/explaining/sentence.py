@@ -336,7 +336,10 @@ class PathShare:
 
 @attrs.frozen
 class Limit:
-    """Says what limits a run: a resource, the call or kernel that uses it most, and the sentence to print."""
+    """Says what limits a run: a resource, the call or kernel that uses it most, and the sentence to print.
+
+    `resource` and `call` are their names; `sentence` is what is printed.
+    """
 
     resource: str
     call: str

@@ -398,7 +398,7 @@ class CurvePoint:
 class WhatIf:
     """A change of a run that was tried (another parameter, cost or option), and how much faster the run was with it.
 
-    `elapsed_s` is the changed run's measured time in virtual seconds.
+    `elapsed_s` is the changed run's measured time in virtual seconds. `change` is that change.
     """
 
     change: Proposal

@@ -288,7 +288,7 @@ def _judged(record: ReplayRecord) -> str:
 class OutcomeRecord:
     """An outcome of the program: in how many runs it occurred, and whether it is a failure.
 
-    `fails` tells whether it is one.
+    `fails` tells whether it is one. `outcome` describes it in one line, and `runs` is the number of runs.
     """
 
     outcome: str

@@ -50,7 +50,7 @@ class LoggedDifference:
 class LogComparison:
     """The comparison of two logs; each pair has the first log's value and the second one's.
 
-    `events` are the numbers of events.
+    `events` are the numbers of events. `logs` are the names of the files.
     """
 
     logs: tuple[str, str]

@@ -112,7 +112,7 @@ _UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 class EngineUse:
     """The copies of one copy engine in a trace; `busy_s` sums their virtual seconds.
 
-    `bytes` is the number of bytes of all `copies`.
+    `bytes` is the number of bytes of all `copies`. `engine` is its name on the device.
     """
 
     device: int
@@ -137,7 +137,10 @@ class KernelUse:
 
 @attrs.frozen
 class CopiedBytes:
-    """Bytes that were copied in one direction from or to one kind of host memory."""
+    """Bytes that were copied in one direction from or to one kind of host memory.
+
+    `direction` is h2d or d2h, and `memory` is pinned or pageable.
+    """
 
     direction: str
     memory: str

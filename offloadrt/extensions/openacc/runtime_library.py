@@ -32,7 +32,8 @@ from offloadrt.sim import Lock, LockStatistics, Simulation
 class ResolvedArrays:
     """The device addresses of arrays; they are valid as long as the device table has this generation (version).
 
-    pointers: in the arrays' order. entries: their entries in the present table, in the same order.
+    pointers: in the arrays' order. entries: their entries in the present table, in the same order. generation: the
+    number of that version.
     """
 
     generation: int

@@ -105,7 +105,8 @@ class Placed:
 class ActiveBytes:
     """The bytes that objects (arrays) in use take on one GPU: copied (explicit) and migrating (implicit) ones apart.
 
-    In use are the objects of running target regions and data directives. Those pinned on the host take none.
+    In use are the objects of running target regions and data directives. Those pinned on the host take none. `explicit`
+    are the bytes of the copied, `implicit` those of the migrating ones.
     """
 
     explicit: int = 0

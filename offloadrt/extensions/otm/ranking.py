@@ -459,7 +459,10 @@ class ObjectFrequency:
 
 @attrs.frozen
 class HostProgram:
-    """The target regions of a program, and its objects in the order of their rank."""
+    """The target regions of a program, and its objects in the order of their rank.
+
+    `regions` are in the order of the source; `objects` are the arrays, with how often they are accessed.
+    """
 
     regions: tuple[TargetRegion, ...]
     objects: tuple[ObjectFrequency, ...]

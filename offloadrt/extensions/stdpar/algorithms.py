@@ -75,6 +75,7 @@ class AlgorithmCall:
     """A call of a parallel algorithm. Raises ValueError if the algorithm returns a value and `init` is None.
 
     `policy` is the execution policy, as ``par``; `kernel` and its `arguments` are what is run for each element.
+    `algorithm` is its name, as ``for_each``.
     """
 
     algorithm: str

@@ -70,7 +70,10 @@ class Command:
 
 @attrs.define(eq=False)
 class InUse:
-    """A command that uses an array: reads it, or writes it too."""
+    """A command that uses an array: reads it, or writes it too.
+
+    `writes` tells whether it writes the array.
+    """
 
     command: Command
     writes: bool

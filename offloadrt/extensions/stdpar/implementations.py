@@ -42,7 +42,7 @@ class Allocation:
     """An allocation of the bytes [root, root + size).
 
     most_recent_batch: the number of the batch (what a thread submits between two waits) for which it was last
-    prefetched.
+    prefetched. root: its address. size: in bytes.
     """
 
     root: int = attrs.field(on_setattr=attrs.setters.frozen)
@@ -255,7 +255,10 @@ class Implementation:
     `title` is its name in words. `par` and `par_unseq` say whether algorithms with that policy are offloaded,
     `host_pointer` what happens at a pointer that the device cannot use, `foreign_free` what happens when other code
     frees its memory, `submit` through which layers a kernel is submitted, `memory` where the program's data lies,
-    `temporaries` where partial results lie, and `kernel_factor` how slow its kernels are.
+    `temporaries` where partial results lie, and `kernel_factor` how slow its kernels are. `pool` tells whether
+    allocations come from a memory pool on the device, `elision` whether waits are left out where the source allows it,
+    `prefetch` and `always` when data is prefetched, and `heuristic` whether measured runtimes decide between host and
+    device.
     """
 
     name: str

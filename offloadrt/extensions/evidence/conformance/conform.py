@@ -214,7 +214,8 @@ class FreeStep(StepSpec, frozen=True, tag="free"):
 class AssociateStep(StepSpec, frozen=True, tag="assoc"):
     """A recorded call of omp_target_associate_ptr for the device block `h`; offsets are in bytes.
 
-    off: where the associated bytes begin in the array `arr`. hoff: where they begin in the block.
+    off: where the associated bytes begin in the array `arr`. hoff: where they begin in the block. bytes: how many bytes
+    are associated.
     """
 
     arr: str
@@ -238,7 +239,7 @@ class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
     """A recorded call of omp_target_memcpy between an array and the device block `h`; offsets are in bytes.
 
     `arr` is the array's name and `dir` the direction. `hoff` is the offset in the array, `off` that in the device
-    block.
+    block. `bytes` is the number of copied bytes.
     """
 
     h: str

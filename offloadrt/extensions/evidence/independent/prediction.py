@@ -328,7 +328,10 @@ class PlannedValue:
 
 @attrs.frozen
 class EntryPlan:
-    """A measured result of the file (an entry), with how each of its values will be predicted."""
+    """A measured result of the file (an entry), with how each of its values will be predicted.
+
+    `entry` is that result; `values` has an item for each of its values.
+    """
 
     entry: MeasuredResult
     values: Sequence[PlannedValue]

@@ -88,7 +88,8 @@ T = TypeVar("T")
 class Judgement:
     """The verdict on a claim: the emulated figure, whether the claim holds, and if it does not, the reason.
 
-    `holds` is None if the claim cannot be judged here; `reason` then says what is missing.
+    `holds` is None if the claim cannot be judged here; `reason` then says what is missing. `emulated` is the figure as
+    text.
     """
 
     emulated: str
@@ -155,7 +156,10 @@ claims can be judged again at each end of every range ("ends")."""
 
 @attrs.frozen
 class Judge:
-    """Judges one claim of a paper: its `function` asks for runs, and returns the figures that it measured in them."""
+    """Judges one claim of a paper: its `function` asks for runs, and returns the figures that it measured in them.
+
+    `claim` is that claim.
+    """
 
     claim: Claim
     function: Callable[..., Hearing]
@@ -193,7 +197,7 @@ class InputCheck:
 class JudgingGrid(ABC):
     """The runs that the judges of a paper's claims may ask for: the paper's scenario, on a machine, with options.
 
-    Subclasses add the parameters for which the scenario is run.
+    Subclasses add the parameters for which the scenario is run. `options` are those of every run.
     """
 
     scenario: str

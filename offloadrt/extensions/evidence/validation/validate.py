@@ -72,7 +72,7 @@ _AT_ONCE = 8
 
 @attrs.frozen
 class DrawnShare:
-    """In how many random samples of the uncertain values (draws) a claim holds, and in how many it could be judged.
+    """In how many random samples of the uncertain values (draws) a claim `holds`, and in how many it could be `judged`.
 
     It cannot be judged in a draw in which a run that it needs ends with an error.
     """
@@ -89,7 +89,7 @@ def shares_of(
 ) -> dict[str, DrawnShare]:
     """Judge the claims once for each random sample of the uncertain values; return in how many samples each holds.
 
-    drawn: the samples, as options of runs. stage: called with a title for progress reports; returns what makes runs.
+    judges: one per claim. drawn: the samples, as options. stage: gets a title for reports; returns what makes runs.
     """
     if not drawn:
         return {}
@@ -365,9 +365,9 @@ def digest_of(paper: Paper, options: RunSpec, answers: Answers) -> str:
     """Return a hash of what the verdicts of a report depend on; a stored report with another hash is out of date.
 
     It covers the numbers and choices of the machine's profile, the fields that decide each claim, the code of judges
-    and probes, and the results of the paper's sensitivity runs: these are short, and every entry or mechanism that
-    matters changes them. Sources, quotations, comments, docstrings and the wording of reasons are left out, so that no
-    text makes a report stale; imports and the order of definitions are left out, too, so that code may move.
+    and probes, and the results of the paper's short sensitivity runs (`answers` makes them), which change with every
+    entry or mechanism that matters. Texts (sources, quotations, comments, docstrings, reasons), imports and the order
+    of definitions are left out, so that no text makes a report stale and code may move.
     """
     runtime, machine = options.runtime, options.machine or paper.machine
     facts = [

@@ -28,7 +28,10 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class QueuePlacement:
-    """Where an operation runs: the async queue chosen for it, and the queues that it waits for, in ascending order."""
+    """Where an operation runs: the async queue chosen for it, and the queues that it waits for, in ascending order.
+
+    `queue` and `waits` are async values.
+    """
 
     queue: int
     waits: tuple[int, ...] = ()

@@ -74,7 +74,8 @@ class PushPolicy(Protocol):
 class Fixed:
     """A policy that runs every kernel in the same mode, always.
 
-    `measures` tells that no kernel's time has to be measured for it.
+    `measures` tells that no kernel's time has to be measured for it. `mode` says whether kernels run whole on every
+    device or divided.
     """
 
     measures: ClassVar[bool] = False

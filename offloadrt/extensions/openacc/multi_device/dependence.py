@@ -161,7 +161,8 @@ class NeededByAll:
 class Guard:
     """Says when a device needs an access: if one of the predicates holds, always, or (without predicates) never.
 
-    A predicate is the condition that an index lies in the device's part of a divided array.
+    A predicate is the condition that an index lies in the device's part of a divided array. `always` says why every
+    device needs it; None if not every one does.
     """
 
     predicates: frozenset[Predicate] = frozenset()
@@ -200,7 +201,8 @@ NEVER = Guard()
 class Elements:
     """Needed elements of an array: those whose index, plus a shift, lies in the device's part of a written array.
 
-    dimension: the index's dimension. region: the written array's name.
+    dimension: the index's dimension. region: the written array's name. shift: added to the index, a
+    sum of products of loop variables and parameters.
     """
 
     dimension: int
