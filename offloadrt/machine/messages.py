@@ -223,7 +223,7 @@ class WaitPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
-    """Message to the migration worker: migrate a range of managed memory, in the order of the stream."""
+    """Message to the migration worker: migrate ``nbytes`` of managed memory from address ``begin``, in stream order."""
 
     stream: Stream
     cause: int
@@ -303,7 +303,7 @@ class ContextHasWork(msgspec.Struct, frozen=True):
 
 
 class QueueReady(msgspec.Struct, frozen=True):
-    """Message to the queue scheduler: an HSA queue without a hardware queue has a packet that could start."""
+    """Message to the queue scheduler: HSA queue `number`, without a hardware queue, has a packet that could start."""
 
     number: int
 

@@ -122,7 +122,7 @@ class LockUse(Figures):
 
 @attrs.frozen
 class LockStatistics(LockUse):
-    """The use of a lock so far, and who waits for it and holds it at the moment."""
+    """The use of a lock so far; `tasks_waiting` actors wait for it now, and `owner` is the name of its holder."""
 
     tasks_waiting: int
     owner: str | None

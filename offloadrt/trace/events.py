@@ -305,7 +305,7 @@ class MessageSent(Event):
 
 @event
 class MessageReceived(Event):
-    """The message lies in the receiver's buffer; the thread that received it writes this event."""
+    """The message lies in the receiver's buffer; the receiving thread writes this event; fields as in `MessageSent`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     message: int
@@ -338,7 +338,7 @@ class CopyBegin(Event):
 
 @event
 class CopyEnd(Event):
-    """A copy engine has completed a transfer, whose bytes have arrived."""
+    """A copy engine has completed a transfer, whose bytes have arrived; the fields are those of its `CopyBegin`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     copy: int
