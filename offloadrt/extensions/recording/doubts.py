@@ -210,6 +210,7 @@ class RepeatRange(InputRange):
     """The range of a program's host time over its median: each recorded repeat's ratio is equally likely."""
 
     ratios: tuple[float, ...] = attrs.field(kw_only=True)
+    """For each repeat, its host time divided by that of the medians."""
 
     def _value(self, where: str | float) -> float:
         """Return 1 at the mean, for which the medians are played, or the given quantile of the repeats' ratios."""

@@ -29,6 +29,8 @@ class Tool(Protocol):
         """Take note of an operation of the runtime on device memory (OMPT's `target_data_op_emi`).
 
         op: its kind: alloc, h2d, d2h, delete, attach, associate, disassociate. array: the host's array; None for none.
+        host_address: where it begins in host memory. device_address: where it begins on the device; 0 if the operation
+        has none.
         """
 
     def target_submit(self, device: int, kernel: str) -> None:

@@ -188,7 +188,12 @@ def _messages(run: Recording) -> RenderableType:
 
 @attrs.frozen
 class RecordedRunRecord:
-    """A run of a recorded program: with how many host threads, and what is known of it."""
+    """A run of a recorded program: with how many host threads, and what is known of it.
+
+    rank: its rank in MPI_COMM_WORLD; None without MPI. directives: how many directives and routines it called. costs:
+    whether the work of kernels was counted. host_touches: whether the memory accesses of the host were recorded.
+    oracle: whether the operations of the real runtime were recorded. ended: exit, exec, stopped, or cut, as in `Meta`.
+    """
 
     run: str
     threads: int
@@ -226,7 +231,12 @@ class RecordedRunRecord:
 
 @attrs.frozen
 class DirectiveRecord:
-    """The directives of one source line, and how often the real runtime did each operation for them."""
+    """The directives of one source line, and how often the real runtime did each operation for them.
+
+    source: the line, as FILE:LINE. call: the runtime's entry point or the routine. times: how many directives ran
+    there. items: the number of map items of each. mapped_bytes: the bytes of these items, all directives together.
+    operations: by name, how often the real runtime did each.
+    """
 
     source: str
     call: str
@@ -238,7 +248,11 @@ class DirectiveRecord:
 
 @attrs.frozen
 class RecordingRecord:
-    """The JSON record that `show` prints of a recording; all fields but `runs` are about the first run."""
+    """The JSON record that `show` prints of a recording; all fields but `runs` are about the first run.
+
+    directives, kernels, arrays, threads: one entry for each of the source's directives, kernels, arrays and host
+    threads, with its uses added up.
+    """
 
     program: list[str]
     runs: list[RecordedRunRecord]
@@ -275,7 +289,10 @@ class RecordingRecord:
 
 @attrs.frozen
 class OperationRecord:
-    """Says how often the real runtime did an operation, and the bytes that it moved or allocated by it."""
+    """Says how often the real runtime did an operation, and the bytes that it moved or allocated by it.
+
+    count: how often.
+    """
 
     count: int
     bytes: int
@@ -283,7 +300,10 @@ class OperationRecord:
 
 @attrs.frozen
 class RealRuntimeRecord:
-    """The JSON record that `stats` prints about one run of a recording."""
+    """The JSON record that `stats` prints about one run of a recording.
+
+    operations: by name of the operation. threads: the work of each host thread.
+    """
 
     run: str
     operations: dict[str, OperationRecord]

@@ -503,7 +503,13 @@ class RecordOptions:
 
 @frozen
 class RecordedRun:
-    """One recorded run of the program: the folder of its raw files, and how it ended."""
+    """One recorded run of the program: the folder of its raw files, and how it ended.
+
+    threads: the number of threads that was asked for; None: none was. exit, signal: its exit code or the signal that
+    ended it. stopped: whether it was ended early, as asked. seconds: how long it ran. samples: how many launches of
+    each kernel and shape were traced at most. host_touches, exact: whether the host's accesses were recorded, and each
+    byte. directives: how many ran.
+    """
 
     folder: str
     threads: int | None

@@ -40,7 +40,8 @@ _SERIALS = 1 << 15
 class HostBlock:
     """An array of the host while it exists.
 
-    `number` is its index in the recording's table of arrays, which it gets when it is first used.
+    `number` is its index in the recording's table of arrays, which it gets when it is first used. address: that of its
+    first byte. origin: how it came to be, as in `RecordedArray`.
     """
 
     address: int
@@ -62,6 +63,7 @@ class HostBlock:
     """Whether no directive names it."""
 
     def holds(self, address: int, nbytes: int) -> bool:
+        """Tell whether a byte of the array lies at this address."""
         return self.address <= address and address + nbytes <= self.address + self.nbytes
 
 
@@ -78,7 +80,8 @@ def _overlapping(blocks: AddressMap[HostBlock], address: int, nbytes: int) -> li
 class ArrayPlace:
     """Where an array finally lies: its index in the recording's table, and the address where it begins.
 
-    Both are known at the end only: an array may have grown downwards, or been merged into another one.
+    Both are known at the end only: an array may have grown downwards, or been merged into another one. number: that
+    index. address: that of the first byte.
     """
 
     number: int
@@ -236,10 +239,10 @@ class HostArrays:
 class DeviceBlock:
     """A block of device memory while it exists.
 
-    `host` is the host address that it is a copy of; 0 for omp_target_alloc and for the block with a region's private
-    values. `recorded` is its address in the recording. For omp_target_alloc that address is made unique: several blocks
-    may have used the same memory one after the other, and a replay may allocate the next one before it frees the one
-    before.
+    `device` is its address on the recording machine. `host` is the host address that it is a copy of; 0 for
+    omp_target_alloc and for the block with a region's private values. `recorded` is its address in the recording. For
+    omp_target_alloc that address is made unique: several blocks may have used the same memory one after the other, and
+    a replay may allocate the next one before it frees the one before.
     """
 
     device: int
@@ -312,6 +315,7 @@ class DeviceBlocks:
         return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
 
     def at(self, address: int) -> DeviceBlock | None:
+        """Return the block that holds an address of the recording machine; None if there is none."""
         found = self._live.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
@@ -347,14 +351,20 @@ class SeparateCopies:
         return range(max(first, low // STRETCH), min(last, -(-high // STRETCH)))
 
     def map(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Record that a block of device memory holds a copy of these bytes of an array from now on."""
+        """Record that a block of device memory holds a copy of these bytes of an array from now on.
+
+        block: that array. address: the first of these bytes.
+        """
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 0) + 1
             self._host_newer.discard(stretch)
             self._device_newer.pop(stretch, None)
 
     def unmap(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Record that the device block of these bytes is freed; what a kernel wrote there and nobody copied is lost."""
+        """Record that the device block of these bytes is freed; what a kernel wrote there and nobody copied is lost.
+
+        block: the host array. address: the first of these bytes, in the host's memory.
+        """
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 1) - 1
             if not self._mapped[stretch]:
@@ -362,7 +372,10 @@ class SeparateCopies:
                 self._host_newer.discard(stretch)
 
     def copied(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Record that host and device have equal values of these bytes now, because one was copied to the other."""
+        """Record that host and device have equal values of these bytes now, because one was copied to the other.
+
+        block: the host array. address: the first of these bytes, in the host's memory.
+        """
         for stretch in self._stretches(block, address, nbytes):
             self._host_newer.discard(stretch)
             self._device_newer.pop(stretch, None)
@@ -470,7 +483,7 @@ class MemoryEvents:
         """Record that a thread makes a task, which may map memory that is not known yet.
 
         Before a target task, the host's accesses to unknown memory are kept: if the task maps that memory, it becomes a
-        known array.
+        known array. is_target: whether it is a target task, which runs a directive with ``nowait``.
         """
         if is_target:
             self._made_target.add(thread)
@@ -495,7 +508,11 @@ class MemoryEvents:
                     self._early.setdefault(block, []).append(touch)
 
     def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
-        """Add an offload entry of the program's image that is no kernel: a global variable."""
+        """Add an offload entry of the program's image that is no kernel: a global variable.
+
+        address: that of the variable. flags: the bits that the compiler gives the entry, such as that of a `declare
+        target link`.
+        """
         if flags & _LINK:
             self.links[address] = name.removesuffix("_decl_tgt_ref_ptr")
         else:
@@ -561,7 +578,8 @@ class MemoryEvents:
     def touch(self, thread: int, kind: int, address: int, nbytes: int) -> None:
         """Record that the host accesses these bytes, as far as they lie in known arrays.
 
-        kind: bits for loads and stores.
+        thread: the number of the thread that does it. kind: bits that say whether it loads or stores. address: that of
+        the first byte.
         """
         pending = self._pending.setdefault(thread, [])
         blocks = self.arrays.overlapping(address, nbytes)
@@ -581,6 +599,7 @@ class MemoryEvents:
                 self.copies.host(block, low, high - low, kind & (LOADS | STORES))
 
     def has_touches(self, thread: int) -> bool:
+        """Tell whether the host has accessed known memory since a thread's last record (step of a task)."""
         return bool(self._pending.get(thread))
 
     def take_touches(self, thread: int, task: int) -> int:
@@ -617,7 +636,9 @@ class MemoryEvents:
     ) -> None:
         """Follow an operation of the real runtime on device memory, such as an allocation or a copy.
 
-        kind: an `OmptOperation`. task: the task that did it. of_region: whether a target region did it.
+        kind: an `OmptOperation`. task: the task that did it. of_region: whether a target region did it. source,
+        destination: the addresses between which a copy goes; of an allocation, `source` is the host memory for which
+        the block is, and `destination` the block.
         """
         if kind == OmptOperation.ALLOC:
             self.device.add(destination, source, nbytes, task, of_region=of_region)

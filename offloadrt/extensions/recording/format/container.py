@@ -348,14 +348,18 @@ class RunSummary(msgspec.Struct, frozen=True):
     """One process of one run of the program, as the file's `meta.json` describes it."""
 
     folder: str
+    """The folder in the file that has its columns."""
     threads: Annotated[int, msgspec.Meta(ge=1, le=_THREADS)]
     """The number of host threads: as `offloadrt record --threads` asked for, or of the largest team."""
     rank: int | None = None
+    """Its rank in MPI_COMM_WORLD; None if it calls no MPI, or its MPI calls were not recorded."""
     ranks: Annotated[int, msgspec.Meta(ge=0, le=_THREADS)] = 0
     """The number of MPI ranks; 0: it calls no MPI, or its MPI calls were not recorded."""
     pid: int = 0
     ended: str = "exit"
+    """How it ended, as in `Meta`: exit, exec, stopped or cut."""
     directives: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How many directives and routines it has called."""
     died: str = ""
     """How, where and with which message the program died; empty if it did not die."""
 
@@ -470,7 +474,10 @@ def is_recording(path: Path) -> bool:
 
 
 def write(path: Path, recordings: Sequence[tuple[RunSummary, Dictionaries, Mapping[str, Column]]]) -> None:
-    """Write a recording: a zip, which replaces an existing file; if `path` is a folder, files in that folder."""
+    """Write a recording: a zip, which replaces an existing file; if `path` is a folder, files in that folder.
+
+    recordings: for each process of each run, its summary, its dictionaries and its columns.
+    """
     parts: dict[str, bytes] = {}
     version = _FIRST
     if any(dictionaries.phases for _, dictionaries, _ in recordings):

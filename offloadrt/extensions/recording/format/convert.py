@@ -41,7 +41,8 @@ from offloadrt.trace.events import demangled
 def convert(raw: Path, out: Path) -> list[RunSummary]:
     """Make a recording of a folder of raw files; return a summary of each process that offloads or calls MPI.
 
-    Raises NotARecording if there is no such process, RecordingDamaged and RecordingTooNew.
+    Raises NotARecording if there is no such process, RecordingDamaged and RecordingTooNew. raw: that folder. out: the
+    file to write.
     """
     record = _record(raw)
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []

@@ -13,6 +13,7 @@ class StrayKind(enum.IntEnum):
     AFTER = 1
     """The address is behind the end of a mapped block."""
     BEFORE = 2
+    """The address is before the beginning of a mapped block."""
     HOST = 3
     """The address is unmapped host memory."""
     CRASH = 4
@@ -28,11 +29,15 @@ class StrayKind(enum.IntEnum):
 
 
 class Party(msgspec.Struct, frozen=True):
-    """One of the accesses in a mistake of a kernel: its line, whether it writes, and the thread and the team."""
+    """One of the accesses in a mistake of a kernel: its line, whether it writes, and the thread and the team.
+
+    where: the line, as FILE:LINE. team, thread: the numbers of the team and of the thread in it.
+    """
 
     where: str
     writes: bool
     atomic: bool
+    """Whether it is atomic or volatile."""
     team: int
     thread: int
 
@@ -40,7 +45,8 @@ class Party(msgspec.Struct, frozen=True):
 class KernelRace(msgspec.Struct, frozen=True):
     """Two accesses of one launch to the same bytes, which nothing orders; `array` and `offset` (bytes) say where.
 
-    name: of a variable that the threads of a team share (`array` is NONE then); empty for others.
+    name: of a variable that the threads of a team share (`array` is NONE then); empty for others. parties: the two
+    accesses.
     """
 
     array: int
@@ -50,7 +56,10 @@ class KernelRace(msgspec.Struct, frozen=True):
 
 
 class KernelStray(msgspec.Struct, frozen=True):
-    """An access of a launch to memory that it may not use. `array` is the array that it misses, or NONE."""
+    """An access of a launch to memory that it may not use. `array` is the array that it misses, or NONE.
+
+    party: the access.
+    """
 
     kind: StrayKind
     array: int
@@ -62,7 +71,10 @@ class KernelStray(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """The races and stray accesses that were found in one traced launch."""
+    """The races and stray accesses that were found in one traced launch.
+
+    strays: accesses to memory that the launch may not use.
+    """
 
     races: tuple[KernelRace, ...] = ()
     strays: tuple[KernelStray, ...] = ()

@@ -53,7 +53,8 @@ touched the first and the last page).
 class ArrayTouches:
     """What a traced launch of a kernel did with one block of device memory: a mapped one, or one of omp_target_alloc.
 
-    It has the bytes loaded and stored, the memory sectors, and the ranges touched.
+    It has the bytes loaded and stored, the memory sectors, and the ranges touched. load_bytes, store_bytes: the bytes
+    that its threads load and store; a byte counts with each access. runs: the pages touched (`Run`).
     """
 
     item: int
@@ -79,6 +80,9 @@ class TracedLaunch:
     """What a traced launch of a kernel did with memory, as recorded.
 
     It has its warps' memory instructions and the sectors that they touched, the uses of arrays, and the mistakes found.
+    warp_instructions: how often a warp (32 threads) executed an instruction that accesses memory. warp_sectors: the
+    sectors of 32 B that these touched, and lanes: the threads that took part in them, both summed over the
+    instructions. other_bytes: the bytes loaded and stored outside of the arrays.
     """
 
     warp_instructions: int
@@ -94,7 +98,9 @@ class LaunchRow:
     """A launch of a kernel as it was executed while it was recorded; equal launches share one row.
 
     trip: the number of iterations. gpu_threads: the threads of the whole grid, as a GPU runs them. trace: the number of
-    a trace (recorded memory accesses), its own or that of an earlier launch like it. counts: the counted work.
+    a trace (recorded memory accesses), its own or that of an earlier launch like it. counts: the counted work. teams,
+    threads: the teams, and the threads of each, as the host played them. barriers: how often the teams passed a
+    barrier, all teams together.
     """
 
     trip: int
@@ -344,7 +350,7 @@ def cost_errors(dictionaries: Dictionaries, columns: Mapping[str, Column]) -> di
 
     A replay takes an untraced launch for one like the traced launch that stands for it. Returns, by kernel, counted
     work over replayed work: of arithmetic or of bytes loaded and stored, the quotient that is farther from 1. Kernels
-    for which both agree are left out.
+    for which both agree are left out. dictionaries, columns: those of one process.
     """
     directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")

@@ -54,7 +54,10 @@ class HeldMutexes:
 
 @attrs.define(eq=False)
 class RecordedLocks:
-    """Follows the locks of a process while its events are read, and gives them their numbers in the recording."""
+    """Follows the locks of a process while its events are read, and gives them their numbers in the recording.
+
+    mutexes: who holds the mutexes of POSIX and C.
+    """
 
     numbers: dict[tuple[int, int], int] = attrs.field(factory=dict)
     """By identifier and kind: the number in the recording."""
@@ -64,6 +67,11 @@ class RecordedLocks:
     """By identifier of a task that has begun and not ended: the locks that it holds by its dependences."""
 
     def number(self, identifier: int, kind: int) -> int:
+        """Return the number of a lock in the recording.
+
+        identifier: what the runtime names the lock by, such as its address. kind: its kind, as in the column
+        `lock.kind`.
+        """
         key = identifier, kind if kind in (ORDERED, FLAG) else 0
         return self.numbers.setdefault(key, len(self.numbers))
 

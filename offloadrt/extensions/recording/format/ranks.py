@@ -91,7 +91,11 @@ class _RankCall:
 
 @attrs.define(eq=False)
 class RankCalls:
-    """Follows a process's MPI calls, to make the recording's records (steps of tasks) of them."""
+    """Follows a process's MPI calls, to make the recording's records (steps of tasks) of them.
+
+    sites: the calls as they stand in the source, each with its number. parts: the lists of the calls' buffers, requests
+    and messages.
+    """
 
     _process: RawProcess
     _memory: MemoryEvents

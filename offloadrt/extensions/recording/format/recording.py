@@ -46,6 +46,7 @@ class Step(enum.IntEnum):
     TASKWAIT = 4
     """detail: list of dependences; NONE: the wait is for all child tasks."""
     GROUP_BEGIN = 5
+    """A taskgroup region begins; GROUP_END: it ends, and waits for its tasks."""
     GROUP_END = 6
     ACQUIRE = 7
     """subject: number of the lock; detail: for an ordered region, and in a recording for a check for each lock, its
@@ -70,6 +71,7 @@ class Step(enum.IntEnum):
     task, a number that its end has too.
     """
     PHASE_END = 15
+    """Such a range ends; subject and detail as at its begin."""
 
 
 class PartKind(enum.IntEnum):
@@ -83,6 +85,7 @@ class PartKind(enum.IntEnum):
     RECEIVE = 2
     """A receive; peer: the rank whose message it matched."""
     PROBE = 3
+    """A look for a message that can be received (MPI_Probe, MPI_Iprobe)."""
     MATCHED = 4
     """The message that a blocking receive or a probe has matched."""
     AWAITED = 5
@@ -94,6 +97,7 @@ class PartKind(enum.IntEnum):
     GIVES = 8
     """Data that the process passes to a collective; peer: the only rank that gets it, or -1: all."""
     TAKES = 9
+    """Data that the process gets from a collective."""
     MAKES = 10
     """communicator: the new one; -1: the process is not in it."""
     FREES = 11
@@ -101,6 +105,7 @@ class PartKind(enum.IntEnum):
     DROPS = 12
     """A request is freed (MPI_Request_free)."""
     CANCELS = 13
+    """A request that the call cancels (MPI_Cancel)."""
     PREPARES = 14
     """A persistent request is created."""
     OPAQUE = 15
@@ -110,7 +115,12 @@ class PartKind(enum.IntEnum):
 
 
 class PartFlag(enum.IntFlag):
-    """Bits that say more of a part of an MPI call, such as how a message is sent; `native/ranks.h` has the same."""
+    """Bits that say more of a part of an MPI call, such as how a message is sent; `native/ranks.h` has the same.
+
+    STRIDED: the buffer has gaps. SYNCHRONOUS, BUFFERED, READY: the mode of the send, as of MPI_Ssend, MPI_Bsend,
+    MPI_Rsend. PERSISTENT: it belongs to a persistent request. ANY_SOURCE, ANY_TAG: the receive or probe accepts every
+    rank, every tag. IN_PLACE: the collective uses MPI_IN_PLACE. CANCELLED: the request was cancelled.
+    """
 
     STRIDED = 1
     SYNCHRONOUS = 2
@@ -132,6 +142,7 @@ class BufferPlace(enum.IntEnum):
     """Says in which memory the buffer of a part of an MPI call lies."""
 
     HOST = 0
+    """Memory of the host."""
     MAPPED = 1
     """The device's copy of an array; the recorded address is the host's."""
     GIVEN = 2
@@ -143,7 +154,10 @@ NOBODY: Final = -2
 
 
 class MpiCall(msgspec.Struct, frozen=True):
-    """An MPI call, as it stands in the source."""
+    """An MPI call, as it stands in the source.
+
+    call: its name. file, function, line, column: its place in the source; empty or 0 if not known.
+    """
 
     call: str
     file: str = ""
@@ -174,6 +188,7 @@ class MpiWorld(msgspec.Struct, frozen=True):
     """The rank of a process in MPI_COMM_WORLD, and what the process asked of MPI when it began."""
 
     library: str = ""
+    """The name and version that the MPI library gives itself."""
     rank: int = 0
     ranks: int = 1
     level: int = 0
@@ -184,6 +199,7 @@ class TaskKind(enum.IntEnum):
     """The kind of a task in a recording: by which construct OpenMP made it."""
 
     INITIAL = 0
+    """The task of a thread that OpenMP did not make, such as the program's first one."""
     IMPLICIT = 1
     EXPLICIT = 2
     TARGET = 3
@@ -217,6 +233,7 @@ class StopKind(enum.IntEnum):
     EXIT = 3
     """The function returns there."""
     ALLOCATION = 4
+    """Memory is allocated or freed there."""
 
 
 class EndKind(enum.IntEnum):
@@ -242,7 +259,10 @@ class ArrayEnd(msgspec.Struct, frozen=True):
 
 
 class ItemForm(msgspec.Struct, frozen=True):
-    """A map item as the source has it: its type bits, text and line."""
+    """A map item as the source has it: its type bits, text and line.
+
+    type: the bits of `OMP_TGT_MAPTYPE_*`. name: the text, such as ``a[0:n]``. file, line: its place in the source.
+    """
 
     type: int
     name: str = ""
@@ -255,7 +275,12 @@ class ItemForm(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A directive, a routine or a parallel algorithm in the source."""
+    """A directive, a routine or a parallel algorithm in the source.
+
+    call: the runtime's entry point, or the routine's or algorithm's name. file, function, line, column: its place in
+    the source; empty or 0 if not known. kernel: the index of its kernel in `Dictionaries.kernels`; NONE: it has none.
+    flags: those that the compiler passes with a kernel launch. items: its map items.
+    """
 
     call: str
     file: str = ""
@@ -340,7 +365,12 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """How a process was recorded, and what else is known about it: program, runtime, compiler, threads."""
+    """How a process was recorded, and what else is known about it: program, runtime, compiler, threads.
+
+    program: its command line. pid, rank: the numbers of the process and of its MPI rank. exit, signal: the exit code,
+    or the number of the signal that ended it. host_touches: whether the memory accesses of the host were recorded.
+    died: how it died, if it did. requires: the bits of its `requires` directives, as LLVM numbers them.
+    """
 
     program: list[str] = []
     pid: int = 0
@@ -387,7 +417,11 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Dictionaries(msgspec.Struct, frozen=True):
-    """All parts of a recording that are not columns of numbers; the columns refer to their items by number."""
+    """All parts of a recording that are not columns of numbers; the columns refer to their items by number.
+
+    meta: how the process was recorded. sites: its directives, routines and algorithms in the source. kernels: their
+    names. arrays: its blocks of host memory. mpi_calls, communicators: what it uses of MPI.
+    """
 
     meta: Meta
     sites: tuple[Site, ...]
@@ -540,6 +574,7 @@ class ListTable:
     _numbers: dict[tuple[Any, ...], int] = attrs.field(factory=dict)
 
     def add(self, rows: Iterable[tuple[int, ...]]) -> int:
+        """Return the number of a list of rows; a list that is not known yet is added."""
         return self._numbers.setdefault(tuple(rows), len(self._numbers))
 
     def lists(self) -> list[tuple[tuple[int, ...], ...]]:

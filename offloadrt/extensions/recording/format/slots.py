@@ -172,7 +172,8 @@ def signed(word: int) -> int:
 class RawProcess:
     """The raw files that the recorder has written about one process: its JSON lines, and its threads' slots.
 
-    A slot is a row of fixed size. strings: texts of the process by their addresses.
+    A slot is a row of fixed size. strings: texts of the process by their addresses. pid: its process number. lines: the
+    JSON lines.
     """
 
     pid: int
@@ -187,6 +188,7 @@ class RawProcess:
     name: str = ""
     """The process number; if it has replaced itself by exec, also which of its programs this is."""
     is_replaced: bool = False
+    """Whether the process has replaced its program by another one (exec)."""
 
     def place_of(self, line: Mapping[str, Any]) -> str:
         """Return the source line that a JSON line of the kind `place` refers to; empty if it is not known."""
@@ -278,7 +280,10 @@ _EACH: Final = 5
 
 @attrs.frozen
 class RoutineMemory:
-    """Memory that a routine reads or writes: the index of its pointer in the arguments, address, bytes and device."""
+    """Memory that a routine reads or writes: the index of its pointer in the arguments, address, bytes and device.
+
+    argument: the index of the pointer in the arguments.
+    """
 
     argument: int
     address: int
@@ -288,7 +293,11 @@ class RoutineMemory:
 
 @attrs.frozen
 class Box:
-    """The arguments of omp_target_memcpy_rect, in elements; sequences have the outermost dimension first."""
+    """The arguments of omp_target_memcpy_rect, in elements; sequences have the outermost dimension first.
+
+    element: the bytes of an element. volume: the lengths of the block to copy. to_offsets, from_offsets: where the
+    block begins in the target and in the source. to_dimensions, from_dimensions: the lengths of these arrays.
+    """
 
     element: int
     volume: tuple[int, ...]
@@ -318,7 +327,10 @@ class Box:
 
 
 def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
-    """Return the memory that a call of a routine reads or writes."""
+    """Return the memory that a call of a routine reads or writes.
+
+    function: the number of the routine, a key of `CALLS`. arguments: its arguments, as words.
+    """
     name = CALLS.get(function, "")
     if name in ("omp_target_memcpy", "omp_target_memcpy_async"):
         to, out_of, length, to_offset, from_offset, to_device, from_device = arguments[:7]
@@ -337,7 +349,11 @@ def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
 
 @attrs.frozen
 class AlgorithmWords:
-    """The words in which the recorder describes a call of a C++ parallel algorithm: elements, policy, pointers."""
+    """The words in which the recorder describes a call of a C++ parallel algorithm: elements, policy, pointers.
+
+    words: elements, policy, whether it is on the host, the number of pointers, and bits that say which of these point
+    to the stack; then the pointers.
+    """
 
     words: Sequence[int]
 
@@ -351,7 +367,8 @@ class AlgorithmWords:
 
         First come four items with its elements, policy, whether it is on the host, and its kernels; then one for each
         pointer. arrays: for each pointer the array that it points into, or NONE. The item of a pointer has its array,
-        or size 1 if it points to the thread's stack. Pointers to unknown memory have no item.
+        or size 1 if it points to the thread's stack. Pointers to unknown memory have no item. kernels: how many kernels
+        it launched.
         """
         elements, policy, on_host, _, on_stack = self.words[:5]
         found: dict[tuple[int, int, int, int], None] = {}

@@ -37,7 +37,12 @@ class SiteSummary:
 
 @attrs.frozen
 class KernelSummary:
-    """The launches of one kernel, added up: work, and loads and stores in bytes."""
+    """The launches of one kernel, added up: work, and loads and stores in bytes.
+
+    teams, threads, trip: the teams, the threads of each, and the iterations of the most frequent launch. flops,
+    single_flops: operations in double precision, and those in single or half precision; a division or a function is
+    one. loaded: the bytes that the kernel's code loads.
+    """
 
     name: str
     launches: int
@@ -67,7 +72,10 @@ class KernelSummary:
 
 @attrs.frozen
 class ArraySummary:
-    """The arrays of one name and size, added up: how many there are, and who accesses them."""
+    """The arrays of one name and size, added up: how many there are, and who accesses them.
+
+    origin: how they came to be, as in `RecordedArray`.
+    """
 
     name: str
     nbytes: int
@@ -84,7 +92,10 @@ class ArraySummary:
 
 @attrs.frozen
 class ThreadSummary:
-    """The work of one host thread, added up."""
+    """The work of one host thread, added up.
+
+    number: the number of the thread. tasks, directives: how many it ran.
+    """
 
     number: int
     tasks: int
@@ -95,7 +106,10 @@ class ThreadSummary:
 
 @attrs.frozen
 class MessageSummary:
-    """The MPI calls at one source line, added up: how many calls, messages and bytes, and from or to where."""
+    """The MPI calls at one source line, added up: how many calls, messages and bytes, and from or to where.
+
+    call: the name of the MPI call. times: how often it was called.
+    """
 
     source: str
     call: str

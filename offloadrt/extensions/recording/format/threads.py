@@ -76,7 +76,7 @@ class RunningThread:
     """The state of a host thread while a recording is made from its events.
 
     task: the task that it runs. below: the tasks that this one interrupts. work: its CPU time in ns since its last
-    record.
+    record. number: the number of the thread in the recording.
     """
 
     number: int
@@ -93,7 +93,10 @@ class RunningThread:
     """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
 
     def worked(self, cpu: int) -> None:
-        """Count the CPU time up to now as work of the program, unless the thread was waiting."""
+        """Count the CPU time up to now as work of the program, unless the thread was waiting.
+
+        cpu: the thread's CPU time now, in ns.
+        """
         waiting = self.task is not None and self.task.waiting
         if self.since is not None and not waiting and cpu > self.since:
             self.work += cpu - self.since

@@ -87,6 +87,8 @@ class Timed:
 
     If both are the same line, it measures from the first call there to the last one; with n calls these are n - 1
     iterations of the loop around them.
+
+    begin, end: these source lines. measure: makes the context in which a measured part runs.
     """
 
     begin: str
@@ -166,13 +168,18 @@ class Timed:
 
 @attrs.define(eq=False)
 class ReplayedAlgorithms:
-    """Replays a recorded program of C++ parallel algorithms on an emulated machine."""
+    """Replays a recorded program of C++ parallel algorithms on an emulated machine.
+
+    offload: the emulated runtime of parallel algorithms. progress: called with (done, total), the numbers of
+    directives. timed: the part to measure, if any. helpers: runs deferred tasks; a program of algorithms has none.
+    """
 
     recording: Recording
     offload: StdPar
     host_time: float
-    frame: TaskFrame = attrs.field(factory=TaskFrame, init=False)
     """Virtual seconds of host work for each second of it in the recording."""
+    frame: TaskFrame = attrs.field(factory=TaskFrame, init=False)
+    """What the task sees whose record is executed next."""
     progress: Callable[[int, int], object]
     timed: Timed | None = None
     policy: ExecutionPolicy | None = None

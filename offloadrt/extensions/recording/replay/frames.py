@@ -26,7 +26,7 @@ _SHIFTS: Final = (1 << 14) - 1
 class TaskFrame:
     """Says where the stack variables that a task sees lie in the replay, as several tasks may have the same variable.
 
-    By the array's number, it has what must be added to the recorded address.
+    shifts: by number of the array, what must be added to its recorded address.
     """
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
@@ -109,7 +109,8 @@ class TaskFrames:
 class PlacedArrays:
     """The arrays of a recorded program that exist now in its replay, by their numbers in the recording.
 
-    Arrays on stacks are kept by number and shift, as each task that has such a variable sees its own.
+    Arrays on stacks are kept by number and shift, as each task that has such a variable sees its own. count: how many
+    arrays the recording lists.
     """
 
     count: int
@@ -126,6 +127,7 @@ class PlacedArrays:
         return self._of_frames.get((number, shift)) if shift else self._of_all[number]
 
     def put(self, number: int, frame: TaskFrame, array: HostArray) -> None:
+        """Note that an array exists from now on. frame: which arrays its task sees."""
         shift = frame.shifts.get(number, 0)
         self._places[array] = number, shift
         if shift:
@@ -134,6 +136,7 @@ class PlacedArrays:
             self._of_all[number] = array
 
     def remove(self, array: HostArray) -> None:
+        """Note that an array exists no more."""
         number, shift = self._places.pop(array)
         if shift:
             del self._of_frames[number, shift]

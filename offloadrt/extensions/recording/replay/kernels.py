@@ -66,7 +66,7 @@ class RecordedLaunch:
     """A launch of a recorded kernel, and the memory that the kernel uses besides its arguments.
 
     reaches: host memory that the kernel accesses through pointers. blocks: bytes of omp_target_alloc's blocks, and of
-    such host memory, that it accesses.
+    such host memory, that it accesses. launch: what the compute units run.
     """
 
     launch: Launch

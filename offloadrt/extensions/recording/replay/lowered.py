@@ -55,7 +55,8 @@ class LoweredItem:
 
     type: the bits of `OMP_TGT_MAPTYPE_*`. pointee: for an ATTACH or PTR_AND_OBJ item, the value of the pointer at
     `base`; None if it is not known. dimensions: for a NON_CONTIG item, whose `size` is their number. components: the
-    items that the mapper function of this item pushes.
+    items that the mapper function of this item pushes. base: the address of the pointer or array that the item is based
+    on. begin, size: the address and the bytes of what it maps.
     """
 
     base: int
@@ -199,7 +200,8 @@ class LoweredProgram:
     ) -> Construct:
         """Make the directive of a runtime call that begins or ends mappings, or updates data; ``t.run`` then runs it.
 
-        call: which of `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is.
+        call: which of `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is. nowait, depend: its
+        clauses of these names.
         """
         name = name or _NAMES[call]
         if call == "update":
@@ -228,7 +230,8 @@ class LoweredProgram:
         arguments, as in `OffloadedRegion`.
 
         The kernel's arguments are the items with TARGET_PARAM, in order: arrays, or numbers for items with LITERAL. A
-        Launch is used as it is.
+        Launch is used as it is. trip_count: the iterations of its loop; 0 if not known. nowait, depend: its clauses of
+        these names.
         """
         arguments: list[Any] = [
             item.value if item.type & LITERAL else item.array for item in items if item.type & TARGET_PARAM

@@ -28,6 +28,7 @@ class MessageBuffers:
 
     on_device: returns the device address of a buffer; None for host memory. array_at: returns the array of a number in
     the recording as the running task sees it; None if it does not exist. next_directive: gives a number to a call.
+    observed: passes the reports on.
     """
 
     observed: ObservedReplay

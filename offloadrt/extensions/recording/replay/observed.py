@@ -309,7 +309,11 @@ class ObservedReplay:
         self._tell(FreedMapped(address))
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
-        """Report a host access by the running thread, unless those bytes might belong to another array."""
+        """Report a host access by the running thread, unless those bytes might belong to another array.
+
+        begin: the address of the first byte. kind: bits that say whether it loads or stores, and how much of that is
+        known.
+        """
         if kind == NEW_BLOCK:
             self._tell(BlockNew(begin, nbytes))
             return
@@ -370,7 +374,11 @@ _WITHOUT_BYTES: Final = (OmptOperation.DELETE, OmptOperation.DISASSOCIATE)
 
 @attrs.frozen
 class OperationDifference:
-    """Operations at a source line that only the emulator or only the real runtime did, and for how many directives."""
+    """Operations at a source line that only the emulator or only the real runtime did, and for how many directives.
+
+    where: the line. call: the directive's entry point in the runtime. emulated, recorded: the operations that only the
+    emulator did, and those that only the real runtime did.
+    """
 
     where: str
     call: str
@@ -389,7 +397,10 @@ class OperationDifference:
 
 @attrs.frozen
 class Outcome:
-    """The result of a replay: how many directives ran, and how their operations differ from the recorded ones."""
+    """The result of a replay: how many directives ran, and how their operations differ from the recorded ones.
+
+    equal: the number of compared directives with equal operations.
+    """
 
     directives: int
     compared: int
@@ -429,11 +440,13 @@ class OperationLog:
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
+        """Count the operation. op: its kind. The other parameters are those of `Tool`."""
         for each in ("d2h", "h2d") if op == "d2d" else (op,):  # the recorder's device copies by way of the host
             kind = _KINDS[each]
             self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
 
     def target_submit(self, device: int, kernel: str) -> None:
+        """Count the launch of a kernel."""
         self._note(OmptOperation.SUBMIT, 0)
 
     def _note(self, kind: OmptOperation, nbytes: int) -> None:
@@ -445,7 +458,8 @@ class OperationLog:
 class Oracle:
     """Compares what the emulator does for each directive with what the real runtime did when the program was recorded.
 
-    Compared are the operations: copies, allocations and launches. `outcome` sums up by source line.
+    Compared are the operations: copies, allocations and launches. `outcome` sums up by source line. directives: how
+    many have run; compared: of how many of them the operations were compared.
     """
 
     recording: Recording

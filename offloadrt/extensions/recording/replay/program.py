@@ -410,7 +410,10 @@ def own_device(recording: Recording, process: Process) -> int | None:
 
 @attrs.define(eq=False)
 class ReplayedProgram:
-    """Runs the directives of a recording as a program of OpenMP."""
+    """Runs the directives of a recording as a program of OpenMP.
+
+    declared: by name, kernels whose costs were not recorded.
+    """
 
     recording: Recording
     openmp: OpenMP

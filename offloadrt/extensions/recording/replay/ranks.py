@@ -58,7 +58,8 @@ class ReplayedPart:
     """A part of a recorded MPI call, such as a buffer, or a message that was sent or received.
 
     kind: a `PartKind`. flags: bits of `PartFlag`. communicator, request, array: their numbers in the recording. peer:
-    the other rank. blocks: in how many pieces the buffer lies. memory: a `BufferPlace`.
+    the other rank. blocks: in how many pieces the buffer lies. memory: a `BufferPlace`. tag: the message's tag.
+    address: the recorded address of the buffer.
     """
 
     kind: int
@@ -85,7 +86,8 @@ def parts_of(recording: Recording, number: int) -> tuple[ReplayedPart, ...]:
 class RankReplay:
     """Makes the recorded MPI calls of one rank in a replay of all ranks.
 
-    device_of: returns the device that holds a buffer; None for host memory.
+    device_of: returns the device that holds a buffer; None for host memory. process: the MPI process of the run that
+    makes the calls.
     """
 
     recording: Recording

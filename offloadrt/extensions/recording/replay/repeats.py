@@ -42,7 +42,7 @@ class Repeat:
 class RepeatFinder:
     """Finds repeats in the tasks of a recording, so that a replay can leave some of them out.
 
-    A repeat is a sequence of records (steps) that occurs several times in a row.
+    A repeat is a sequence of records (steps) that occurs several times in a row. tree: the recording's tasks.
     """
 
     recording: Recording

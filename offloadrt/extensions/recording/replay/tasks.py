@@ -55,10 +55,13 @@ class ThreadsBeside:
     began: dict[int, Signal] = attrs.field(factory=dict)
     """By initial task: set when the first thread has done all that it had done when that thread began."""
     ended: dict[int, Signal] = attrs.field(factory=dict)
+    """By initial task: set when that thread has ended."""
     begin_at: dict[int | None, list[int]] = attrs.field(factory=dict)
-    """By record of the first thread: the initial tasks that begin before it; None: at the end."""
+    """By index of a record among the first thread's: the initial tasks that may begin only once the records before it
+    are done. None: those that begin when all are.
+    """
     end_at: dict[int | None, list[int]] = attrs.field(factory=dict)
-    """By record of the first thread: the initial tasks that have ended before it."""
+    """By index of a record among the first thread's: the initial tasks that must have ended before it begins."""
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
@@ -116,7 +119,10 @@ class Flag:
 
 @attrs.define(eq=False)
 class OrderedTurns:
-    """Lets threads execute an ordered region one after the other, in the order of the recording."""
+    """Lets threads execute an ordered region one after the other, in the order of the recording.
+
+    next: the number of the turn that is now, from 0 on.
+    """
 
     sim: Simulation
     next: int = 0
@@ -188,6 +194,8 @@ class TaskGroup:
 
     These are the tasks made in it by its task and by these tasks, but in no inner taskgroup region. A task ends after
     all taskgroup regions in it, so nobody else has to wait for the tasks of these.
+
+    outer: the taskgroup region around it; None if there is none. unfinished: how many of these tasks have not ended.
     """
 
     outer: TaskGroup | None
@@ -201,6 +209,7 @@ class RunningTask:
     """A task while it runs: the thread that runs it, its team, and the tasks that it has made."""
 
     t: ProgramThread
+    """The host thread that runs it."""
     team: ReplayTeam
     group: TaskGroup | None = None
     """The innermost taskgroup region in which it is."""
@@ -219,7 +228,8 @@ class RunningTask:
 class TeamTask(Task):
     """A task that belongs to the team of a parallel region, and is ready or waits for its dependences.
 
-    maker: the task that made it. on_helpers: whether hidden helper threads run it.
+    maker: the task that made it. on_helpers: whether hidden helper threads run it. group: the taskgroup region in which
+    it was made; None if there was none. has_begun: whether a thread has begun it.
     """
 
     maker: RunningTask
@@ -239,6 +249,9 @@ class ReplayTeam:
     A thread that waits may run another task meanwhile, unless that task might wait for what the thread has begun. The
     other task gets an actor of its own; if it has to wait, the thread goes on. So a replay of what had an order when it
     was recorded never ends in a deadlock.
+
+    helpers: the hidden helper threads, which run target tasks. cores: the cores of the host. host_time: counts the time
+    of the host's work.
     """
 
     sim: Simulation
@@ -453,7 +466,12 @@ _CHUNK = 1 << 12
 
 
 class ReplayedDirectives(Protocol):
-    """What `TaskWalk` needs of a replayed program: methods for the steps that do not synchronize threads."""
+    """What `TaskWalk` needs of a replayed program: methods for the steps that do not synchronize threads.
+
+    t, in its methods, is the host thread that does it; the other parameters are the record's numbers in the recording:
+    of an array, of a directive's source line (site) and list of items, of a launch, of a list of operations, accesses
+    or MPI arguments. host_time: virtual seconds of host work for each second of it in the recording.
+    """
 
     recording: Recording
     host_time: float
