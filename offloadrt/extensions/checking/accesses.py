@@ -225,7 +225,7 @@ class Access:
     def surely_meets(self, other: Access) -> bool:
         """Tell whether two accesses with overlapping ranges certainly touch a common byte.
 
-        An access that is not `exact` may touch only some bytes of its range.
+        An access that is not `exact` may touch only some bytes of its range. other: an access whose range overlaps.
         """
         if self.exact and other.exact:
             return True
@@ -246,7 +246,10 @@ class Cell(ABC):
 
     @abstractmethod
     def part(self, begin: int, end: int) -> Self:
-        """Return a cell for a part of this cell's addresses, about which the same is known."""
+        """Return a cell for a part of this cell's addresses, about which the same is known.
+
+        begin, end: these addresses [begin, end).
+        """
 
 
 C = TypeVar("C", bound=Cell)

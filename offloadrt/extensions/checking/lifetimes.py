@@ -271,6 +271,7 @@ class Mappings:
         the first component of a mapper. If the count is 1 when such an item begins, LLVM takes the data for new ("It
         might have been allocated with the parent", `getTargetPointer`) and copies it in; if the count is 1 when it
         ends, LLVM takes the data for unused and copies it out. In an `enter data`, a mapper leaves that count behind.
+        event: the item with its mapping. directive: the number of its directive.
         """
         mapping, flags = None if event.entry is None else self._live.get(event.entry), event.item.flags
         if mapping is None or flags.always:

@@ -92,7 +92,10 @@ Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
 
 
 def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
-    """Yield all nodes of the control flow, in the order of the source."""
+    """Yield all nodes of the control flow, in the order of the source.
+
+    pieces: the graph's nodes, loops and inlined calls.
+    """
     for piece in pieces:
         if isinstance(piece, Node):
             yield piece
@@ -196,7 +199,10 @@ def positional(tree: FunctionTree) -> list[ast.arg]:
 
 
 def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function, without those of functions and classes inside it."""
+    """Yield the nodes of a function, without those of functions and classes inside it.
+
+    tree: the function.
+    """
     for child in ast.iter_child_nodes(tree):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
@@ -204,7 +210,10 @@ def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> list[str]:
-    """Return the names that are assigned to, without those of functions and comprehensions inside."""
+    """Return the names that are assigned to, without those of functions and comprehensions inside.
+
+    nodes: the parts of the source to search.
+    """
     names: dict[str, None] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -215,7 +224,10 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
 
 
 def outer_names(tree: FunctionTree) -> list[str]:
-    """Return the names of outer functions and of the module that a function assigns to."""
+    """Return the names of outer functions and of the module that a function assigns to.
+
+    tree: the function.
+    """
     declared: list[str] = []
     inner: list[str] = []
     rest: list[ast.AST] = [*tree.body]

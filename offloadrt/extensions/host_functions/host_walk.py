@@ -305,7 +305,10 @@ class HostWalk(ABC, Generic[Op, S]):
         self.flow.alternatives(HostBranch(first), lambda: self.filtered(rest, body), _nothing)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Record an assignment in the graph, and in what names stand for; the value has been walked through before."""
+        """Record an assignment in the graph, and in what names stand for; the value has been walked through before.
+
+        target: the left side of the assignment. value: its right side.
+        """
         self.target(target)
         self.scope.assign(target, value)
 

@@ -93,7 +93,7 @@ class HostArrays:
     """The host's arrays, as far as a recorder knows them: allocations, globals, and other memory that map items cover.
 
     Stacks and small blocks are not reported to the recorder. For them only the spans of items are known: spans that
-    overlap make one array, which grows.
+    overlap make one array, which grows. In its methods, `address` is that of the first byte.
     """
 
     used: list[HostBlock] = attrs.field(factory=list)
@@ -335,7 +335,8 @@ class SeparateCopies:
     """Finds out whether a program needs separate copies of its data on host and device.
 
     Such a program goes wrong with shared memory. For each stretch of 64 KiB, it tracks whether the host or the device
-    wrote last. findings: sentences on where the program relies on separate copies.
+    wrote last. findings: sentences on where the program relies on separate copies. block, address, in its methods: the
+    host array, and where these bytes begin in the host's memory.
     """
 
     findings: dict[str, None] = attrs.field(factory=dict)

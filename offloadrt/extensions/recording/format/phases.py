@@ -51,7 +51,7 @@ class RecordedPhases:
         """Add a record (step of a task) for the begin or end of a range that the program names, as by NVTX.
 
         An end without a begin adds none. row: the range's slot in the raw files. add: adds the record. Raises
-        RecordingDamaged for an unknown kind of slot.
+        RecordingDamaged for an unknown kind of slot. thread: the number of the thread. task: the task that it runs.
         """
         what, domain = a_of(row), row[3]
         stack = self._stacks.setdefault((thread, domain), [])

@@ -132,7 +132,8 @@ class RankCalls:
     def begin(self, thread: int, row: Row, parts: Sequence[Row], task: TaskRow, place: int) -> None:
         """Begin the record of an MPI call. row: its slot in the raw files. parts: the slots of its buffers and peers.
 
-        place: the index of the call's record (step) among the records of `task`.
+        place: the index of the call's record (step) among the records of `task`. thread: the number of the calling
+        thread.
         """
         call = _RankCall(row[2], row[3], task, place, [_Part.of(part) for part in parts])
         self._tasks.add(task.index)

@@ -32,39 +32,68 @@ class Slot(enum.IntEnum):
     """The kinds of slots (fixed-size rows of the raw files); the recorder writes each event as one or more."""
 
     THREAD = 1
+    """A thread begins to write slots."""
     CALL = 2
+    """A call of the offloading runtime begins; its parts follow."""
     KERNEL = 3
+    """Part of a call: the kernel that it launches."""
     ITEM = 4
+    """Part of a call: a map item."""
     ARG = 5
+    """Part of a call: arguments of a routine."""
     RET = 6
+    """A call has returned."""
     OUT = 7
+    """The device address that a call has returned for ``use_device_ptr`` or ``use_device_addr``."""
     OP = 8
+    """An operation of the real runtime on device memory, such as a copy."""
     SUBMIT = 9
+    """The real runtime launches a kernel."""
     LAUNCH = 10
+    """A launch of a kernel has ended; its parts follow."""
     COUNTS = 11
+    """Part of a launch: the counted work."""
     WARP = 12
+    """Part of a traced launch: the memory instructions of its warps (32 threads each)."""
     ARRAY = 13
+    """Part of a traced launch: an array that it uses."""
     PAGES = 14
+    """Part of a traced launch: touched pages of an array."""
     SECTORS = 15
+    """Part of a traced launch: how many sectors of 32 B of an array it touched."""
     PARALLEL_BEGIN = 16
     PARALLEL_END = 17
     IMPLICIT = 18
+    """A thread begins or ends its part of a parallel region."""
     SYNC = 19
+    """A thread begins or ends a wait, such as a barrier."""
     TASK_CREATE = 20
     TASK_SCHEDULE = 21
+    """A thread goes on with another task."""
     DEPENDENCE = 22
+    """An object in a ``depend`` clause of a task."""
     MUTEX = 23
+    """A lock, or what synchronizes like one, is acquired or released."""
     ALLOC = 24
+    """Host memory is allocated."""
     FREE = 25
+    """The memory of a host array ends."""
     TOUCH = 26
+    """The host accesses memory."""
     DIMENSION = 27
+    """Part of a call: a dimension of a strided section."""
     RACE = 28
+    """Part of a traced launch: two unordered accesses."""
     STRAY = 29
+    """Part of a traced launch: an access to memory that it may not use."""
     RANGES = 30
+    """Part of a traced launch: bytes of an array that it accessed, exactly."""
     MPI = 31
+    """An MPI call begins; its parts follow."""
     MPI_END = 32
     MPI_PART = 33
     PHASE = 34
+    """A range that the program names begins or ends."""
 
 
 CALLS: Final = {

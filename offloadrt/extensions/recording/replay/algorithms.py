@@ -171,7 +171,9 @@ class ReplayedAlgorithms:
     """Replays a recorded program of C++ parallel algorithms on an emulated machine.
 
     offload: the emulated runtime of parallel algorithms. progress: called with (done, total), the numbers of
-    directives. timed: the part to measure, if any. helpers: runs deferred tasks; a program of algorithms has none.
+    directives. timed: the part to measure, if any. helpers: runs deferred tasks; a program of algorithms has none. t,
+    in its methods: the host thread that does it. Numbers are those in the recording: `number` of an array,
+    `site_number` of a source line, `items` of a list of items, `parts` of a list of MPI arguments.
     """
 
     recording: Recording
@@ -467,6 +469,9 @@ async def replay_algorithms(
     """Run a recorded program of parallel algorithms; return how many it called. Raises ReplayRefused.
 
     With `timed`, no instance of a repeated phase is left out, because measured parts may lie within phases.
+
+    host_time: virtual seconds for each second that a host thread worked; 0: host work takes no time. progress: called
+    with (done, total), the numbers of directives. policy: the execution policy for all algorithms; None: as recorded.
     """
     run, walk = _begun(recording, program, host_time, progress, phases, timed, policy)
     roots = walk.roots()

@@ -107,7 +107,7 @@ class RecordedKernels:
         """Return the launch of a directive's kernel, and the memory that it uses besides its arguments.
 
         site: the directive's source line. number: the launch's number in the recording. arrays: by number, the
-        recording's arrays as they are now.
+        recording's arrays as they are now. items: the directive's map items.
         """
         columns = self.recording.columns
         name = self.recording.dictionaries.kernels[site.kernel]
@@ -139,7 +139,9 @@ class RecordedKernels:
         """Return the launch of an algorithm's kernel, and the arrays that it uses in the order of its arguments.
 
         It has one iteration per element, as compilers offload algorithms, whatever loop was recorded. items: the list
-        of the words that the kernel gets; a word that is a pointer has an array.
+        of the words that the kernel gets; a word that is a pointer has an array. site: the source line. number: the
+        launch's number in the recording. arrays: by number, the recording's arrays as they are now. elements: how many
+        the algorithm processes.
         """
         places = self.recording.range_of("items", items)
         given = self.recording.columns["item.array"][places.start : places.stop].tolist()

@@ -225,7 +225,8 @@ class ObservedReplay:
         """Report the races and the stray accesses that the recording has of a traced launch.
 
         A stray access is one to memory that the kernel may not use. freed: returns where a freed block of
-        omp_target_alloc lay in this run, by its recorded address; None if it is not freed.
+        omp_target_alloc lay in this run, by its recorded address; None if it is not freed. kernel: its name. findings:
+        these races and accesses. arrays: by number, the recording's arrays as they are now.
         """
 
         def name_of(number: int) -> str:
@@ -273,7 +274,8 @@ class ObservedReplay:
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
         """Report that an MPI call of the running thread uses device memory, like a directive with one memory access.
 
-        where, call: the call's source line and name. cause: the number of the directive that stands for the call.
+        where, call: the call's source line and name. cause: the number of the directive that stands for the call. use:
+        the access to the memory.
         """
         self.comes_to(where)
         self._tell(DirectiveBegan(cause, device, call))
@@ -293,15 +295,24 @@ class ObservedReplay:
         self._tell(StrandEnded(request))
 
     def uses_buffer(self, array: HostArray, begin: int, nbytes: int, writes: bool, call: str) -> None:
-        """Report that a message reads or writes host memory."""
+        """Report that a message reads or writes host memory.
+
+        begin: the address of the first byte. call: the name of the MPI call that began the message.
+        """
         self._tell(BufferUsed(array, begin, nbytes, writes, call))
 
     def completes(self, request: Hashable) -> None:
-        """Report that the running thread has found a message complete."""
+        """Report that the running thread has found a message complete.
+
+        request: stands for the message.
+        """
         self._tell(Awaited(request))
 
     def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
-        """Report that the running thread maps `nbytes` bytes where the array has only `there` bytes left."""
+        """Report that the running thread maps `nbytes` bytes where the array has only `there` bytes left.
+
+        copies: whether the map type asks for copies.
+        """
         self._tell(MapStrayed(name, nbytes, there, copies))
 
     def maps_freed(self, address: int) -> None:
@@ -399,7 +410,7 @@ class OperationDifference:
 class Outcome:
     """The result of a replay: how many directives ran, and how their operations differ from the recorded ones.
 
-    equal: the number of compared directives with equal operations.
+    equal: the number of compared directives with equal operations. differences: what differs, by source line.
     """
 
     directives: int

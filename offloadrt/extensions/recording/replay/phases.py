@@ -47,7 +47,7 @@ class ReplayedPhases:
         """End a named phase of the program in this actor (thread), or in the one that began the phase.
 
         Ranges may end in another order than they began, but activities are nested: those inside this one end with it
-        and begin again.
+        and begin again. number: NONE, or the number of a phase that ends in another task than it began.
         """
         if self._trace is None or (log := self._trace.causal_log) is None:
             return

@@ -412,7 +412,8 @@ def own_device(recording: Recording, process: Process) -> int | None:
 class ReplayedProgram:
     """Runs the directives of a recording as a program of OpenMP.
 
-    declared: by name, kernels whose costs were not recorded.
+    declared: by name, kernels whose costs were not recorded. progress: called with (done, total), the numbers of
+    directives. In its methods, t is the host thread that does it; numbers are those in the recording.
     """
 
     recording: Recording

@@ -156,7 +156,7 @@ def _run_on_top(coroutine: _Steps) -> Generator[_OnTop, None, None]:
 
 @types.coroutine
 def stacked(first: _Steps) -> Generator[Any, Any, None]:
-    """Run a coroutine that calls others in deep nesting, without a deep stack of awaits.
+    """Run a coroutine (`first`) that calls others in deep nesting, without a deep stack of awaits.
 
     A coroutine yields `_OnTop` to have another one run to its end before it goes on itself. If each awaited the next
     one instead, every step of the innermost would pass through all of them by recursion.
