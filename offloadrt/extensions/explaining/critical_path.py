@@ -155,6 +155,8 @@ class History:
     """By device and queue: the numbers of its kernels, in the order in which they were submitted."""
     slices: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     """By device: when each time slice began and the number of its process; -1 at the begin of a context switch."""
+    has_barriers: bool = False
+    """Whether a kernel waits for the one before it in its hardware queue, whatever their streams, as in HIP."""
 
     def last_taken(self, actor: int, before: int) -> int | None:
         """Return the number of the latest resumption before number `before` that let this actor go on; or None.
@@ -606,7 +608,8 @@ class _Walk:
         """Return the turn for which a kernel waited behind other threads' kernels in its queue; None if it did not.
 
         A command waits for the one before it in its stream. If the previous kernel of the queue ended when this one
-        arrived, both are in one stream. Otherwise this kernel only stood behind it in the hardware queue.
+        arrived, both are in one stream, or the queue's kernels have barriers. Otherwise this kernel only stood behind
+        the other one in the hardware queue.
         """
         history = self._history
         submitter, submitted_ps = kernel.submitted
@@ -617,7 +620,8 @@ class _Walk:
         waited_for = [ended[before]] if before in ended else ended.values()
         if all(other.submitted[0] == submitter for other in waited_for):
             return None
-        what = "stream order" if before in ended else f"hardware queue {kernel.queue}"
+        in_stream = before in ended and not history.has_barriers
+        what = "stream order" if in_stream else f"hardware queue {kernel.queue}"
         return _Turn(f"device {kernel.device} {what}", submitted_ps)
 
     def _was_held_up(self, kernel: KernelRun) -> bool:
