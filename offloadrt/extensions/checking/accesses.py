@@ -79,7 +79,9 @@ class Directive:
     entries: dict[Entry, int] = attrs.field(factory=dict)
     """The mappings that its maps have found or made, each with its device."""
     old: Story | None = None
-    """Who made the first of them that LLVM alone had kept."""
+    """Who made the last of them that LLVM alone had kept."""
+    old_arrays: set[str] = attrs.field(factory=set)
+    """Names of the arrays that it maps and of which it found such a mapping, which may have been another array's."""
     repeated: set[tuple[str, int]] = attrs.field(factory=set)
     """The copies (h2d or d2h, host address) of its maps that LLVM makes though OpenMP asks for none."""
     copied: list[KernelCopied] = attrs.field(factory=list)

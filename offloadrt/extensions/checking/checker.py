@@ -539,6 +539,8 @@ class Checker:
         directive.entries[event.entry] = event.device
         if (old := self._mappings.old(event.entry)) is not None:
             self._old_at[directive.where] = directive.old = old
+            if (array := event.item.array) is not None:
+                directive.old_arrays.add(array.name)
             self._recorded.leave_out_strays(directive.strand)
 
     def _distrust(self, directive: Directive) -> None:
@@ -552,7 +554,7 @@ class Checker:
         others = list(directive.entries)
         reached = [entry for entry in others if self._mappings.old(entry) is not None]
         while reached:
-            names = {entry.name for entry in reached}
+            names = directive.old_arrays.union(entry.name for entry in reached)
             begins = {pointer.pointee.host_begin for entry in reached for pointer in entry.shadow_pointers.values()}
             for entry in reached:
                 self._mappings.set_old(entry)
