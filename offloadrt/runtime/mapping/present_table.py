@@ -243,22 +243,24 @@ class PresentTable:
     def at(self, host_begin: int) -> Entry | None:
         """Return the entry that begins exactly at a host address; None if there is none."""
         position = bisect_left(self._begins, host_begin)
-        return self._entries[position] if self._begins[position : position + 1] == [host_begin] else None
+        if position < len(self._begins) and self._begins[position] == host_begin:
+            return self._entries[position]
+        return None
 
     def insert(self, entry: Entry) -> None:
         """Insert an entry. Raises KeyError if one begins at the same address."""
-        if (other := self.at(entry.host_begin)) is not None:
-            raise KeyError(f"an entry of {other.name!r} begins at {entry.host_begin:#x} already")
         position = bisect_left(self._begins, entry.host_begin)
+        if position < len(self._begins) and self._begins[position] == entry.host_begin:
+            raise KeyError(f"an entry of {self._entries[position].name!r} begins at {entry.host_begin:#x} already")
         self._begins.insert(position, entry.host_begin)
         self._entries.insert(position, entry)
         self._changed()
 
     def erase(self, entry: Entry) -> None:
         """Erase an entry. Raises KeyError if it is not in the table."""
-        if self.at(entry.host_begin) is not entry:
-            raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
         position = bisect_left(self._begins, entry.host_begin)
+        if position >= len(self._begins) or self._entries[position] is not entry:
+            raise KeyError(f"the table has no entry of {entry.name!r} at {entry.host_begin:#x}")
         del self._begins[position]
         del self._entries[position]
         self._changed()
@@ -274,7 +276,10 @@ class PresentTable:
 
         The result is cached until an entry is inserted or erased. The caller charges the search (`search_s`).
         """
-        return self.known.get((begin, size)) or self.known.setdefault((begin, size), self._search(begin, size))
+        found = self.known.get((begin, size))
+        if found is None:
+            found = self.known[begin, size] = self._search(begin, size)
+        return found
 
     def _search(self, begin: int, size: int) -> Lookup:
         entries = self._entries

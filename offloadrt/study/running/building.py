@@ -132,6 +132,7 @@ def _with_environment(spec: MachineSpec, environment: Mapping[str, str]) -> Mach
                 given = is_on(environment, name)
             except ValueError as error:
                 raise UserError(f"--env {error}") from None
+        # Where the device has memory of its own, XNACK decides whether shared memory migrates or stays on the host.
         if key == "gpu.xnack" and not known and spec.flag("usm.xnack"):
             key, known, given = "usm.shared", True, "migrates" if given else "host"
         if key is not None and known and (name not in OF_CALLS or spec.text("driver.calls") == OF_CALLS[name]):
