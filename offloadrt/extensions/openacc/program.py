@@ -18,7 +18,8 @@ from offloadrt.extensions.openacc.runtime_library import (
     compiler_model,
 )
 from offloadrt.machine import DeviceMemory, Machine
-from offloadrt.models.host.program import Drivers, Model, OffloadProgram, ProgramOptions, ThreadPlace
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions
 from offloadrt.runtime.allocators import DeviceAllocator
 from offloadrt.runtime.device import DeviceOptions
 from offloadrt.runtime.host_array import HostSpan
@@ -140,8 +141,8 @@ class OpenACC(OffloadProgram[HostThread]):
         for driver in drivers if self.compiler.one_buffer else ():
             driver.share_buffer()
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.library, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.library, number, num_threads, barrier, heap, stack)
 
     @property
     def code(self) -> CodeCache:

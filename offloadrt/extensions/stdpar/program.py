@@ -43,7 +43,8 @@ from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.kernels import Kernel
 from offloadrt.machine import Machine
 from offloadrt.models.host.arguments import checks_arguments
-from offloadrt.models.host.program import Drivers, Model, OffloadProgram, ProgramThread, ThreadPlace
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, Kind, Section, array_of
 from offloadrt.sim import LockStatistics
@@ -160,8 +161,8 @@ class SyclQueue:
 class HostThread(Algorithms, ProgramThread):
     """The host thread ``t`` that a program's function gets. Its algorithms go into the thread's own queue."""
 
-    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, place: ThreadPlace) -> None:
-        super().__init__(program, place)
+    def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
+        super().__init__(program, *place)
         self.runtime = runtime
         self._memory = heap
         self.executor = Executor(runtime, heap)
@@ -503,8 +504,8 @@ class StdPar(OffloadProgram[HostThread]):
         await self.start_devices()
         return await super().parallel(body, num_threads)
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.runtime, self.heap, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.runtime, self.heap, number, num_threads, barrier, heap, stack)
 
     @property
     def decisions(self) -> Mapping[Decision, int]:

@@ -12,7 +12,7 @@ from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, Stream
 from offloadrt.models.host.arguments import checks_arguments
-from offloadrt.models.host.program import OffloadProgram, ProgramThread, ThreadPlace
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.plugins.plugin import DevicePlugin
@@ -179,9 +179,9 @@ class CallingThread(ProgramThread):
         program: OffloadProgram[Any],
         context: Callable[[int], Awaitable[PrimaryContext]],
         state: ProgramState,
-        place: ThreadPlace,
+        *place: Any,
     ) -> None:
-        super().__init__(program, place)
+        super().__init__(program, *place)
         self._context_of = context
         self._state = state
         self._device = 0

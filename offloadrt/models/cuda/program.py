@@ -12,7 +12,8 @@ from offloadrt.driver import CudaDriver, DriverError
 from offloadrt.machine import Machine, MachineSpec
 from offloadrt.models.cuda.calling_thread import Allocations, MappedMemory, PrimaryContext, ProgramState
 from offloadrt.models.cuda.host_thread import HostThread
-from offloadrt.models.host.program import Drivers, Model, OffloadProgram, ProgramOptions, ThreadPlace, has_devices
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions, has_devices
 from offloadrt.runtime.configurations.usm import translates
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.environment import PER_THREAD, is_on
@@ -81,8 +82,8 @@ class CUDA(OffloadProgram[HostThread]):
         super().observe(observer)
         self._state.told = observer.watch_calls(self, observer, self._state.devices)
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.context, self._state, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
         """Run a team of host threads, each `await body(t)`; return their results by thread number.

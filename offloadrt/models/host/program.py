@@ -256,12 +256,13 @@ class OffloadProgram(ABC, Generic[T]):
         if number is None:
             number = self._threads
             self._threads += 1
-        barrier = barrier or Barrier(self.sim, num_threads)
-        return self.make_thread(ThreadPlace(number, num_threads, barrier, *self._arenas_of(number)))
+        return self.make_thread(
+            number, num_threads, barrier or Barrier(self.sim, num_threads), *self._arenas_of(number)
+        )
 
     @abstractmethod
-    def make_thread(self, place: ThreadPlace) -> T:
-        """Make a host thread of the model's class from its number, team and memory (`place`)."""
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> T:
+        """Make a host thread of the model's class: its number, its team's size and barrier, its heap and its stack."""
 
     def _arenas_of(self, number: int) -> tuple[Arena, Arena]:
         """Return the heap arena and the stack of the threads with this number; they outlive the thread's team."""
@@ -392,28 +393,19 @@ class OffloadProgram(ABC, Generic[T]):
         self.machine.host_time.lived(self.sim.now - begin)
 
 
-@attrs.frozen(eq=False)
-class ThreadPlace:
-    """The data from which a host thread is made: its number, its team's size and barrier, its heap and its stack."""
-
-    number: int
-    num_threads: int
-    barrier: Barrier
-    heap: Arena
-    stack: Arena
-
-
 class ProgramThread(ABC):
     """The object ``t`` that the body of a host thread gets: what all programming models have in common."""
 
-    def __init__(self, program: OffloadProgram[Any], place: ThreadPlace) -> None:
+    def __init__(
+        self, program: OffloadProgram[Any], number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena
+    ) -> None:
         self.program = program
         self.sim = program.sim
-        self.number = place.number
-        self.num_threads = place.num_threads
-        self._barrier = place.barrier
-        self._heap = place.heap
-        self._stack = place.stack
+        self.number = number
+        self.num_threads = num_threads
+        self._barrier = barrier
+        self._heap = heap
+        self._stack = stack
 
     def __repr__(self) -> str:
         return f"<host thread {self.number}>"

@@ -28,8 +28,9 @@ import attrs
 
 from offloadrt.driver import BuiltGraph, GraphExec, Graphs
 from offloadrt.kernels import Kernel
+from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.directive import Region, Work, check_logical, ending, in_directive, leave_region
-from offloadrt.models.host.program import OffloadProgram, ThreadPlace
+from offloadrt.models.host.program import Barrier, OffloadProgram
 from offloadrt.models.openmp.clauses import Clause, Depend
 from offloadrt.models.openmp.lowering import (
     INITIAL_DEVICE,
@@ -253,9 +254,17 @@ class HostThread(RoutineCaller):
     """
 
     def __init__(
-        self, program: OffloadProgram[Any], declarations: Declarations, helpers: HiddenHelpers, place: ThreadPlace
+        self,
+        program: OffloadProgram[Any],
+        declarations: Declarations,
+        helpers: HiddenHelpers,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
     ) -> None:
-        super().__init__(program, helpers, place)
+        super().__init__(program, helpers, number, num_threads, barrier, heap, stack)
         self.declarations = declarations
         self.recording: TaskNotes | None = None
         """Notes the tasks of a taskgraph region while it is recorded; None otherwise."""

@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike
 
 from offloadrt.driver import Schedule
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.program import Drivers, Model, OffloadProgram, ProgramOptions, ThreadPlace
+from offloadrt.models.host.arrays import Arena
+from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramOptions
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.lowering import Declarations, Mapper
 from offloadrt.models.openmp.tasks import HiddenHelpers
@@ -103,8 +104,8 @@ class OpenMP(OffloadProgram[HostThread]):
         super().start_actors()
         self.helpers.start()
 
-    def make_thread(self, place: ThreadPlace) -> HostThread:
-        return HostThread(self, self.declarations, self.helpers, place)
+    def make_thread(self, number: int, num_threads: int, barrier: Barrier, heap: Arena, stack: Arena) -> HostThread:
+        return HostThread(self, self.declarations, self.helpers, number, num_threads, barrier, heap, stack)
 
     # data
 

@@ -24,7 +24,7 @@ from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine
 from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.directive import Work, in_directive
-from offloadrt.models.host.program import OffloadProgram, ProgramThread, ThreadPlace
+from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.models.openmp.clauses import Depend, items_of
 from offloadrt.models.openmp.lowering import INITIAL_DEVICE, check_dependences
 from offloadrt.models.openmp.tasks import HiddenHelpers, TaskRegion
@@ -67,8 +67,8 @@ class OmpAllocator:
 class RoutineCaller(ProgramThread):
     """The part of a host thread with OpenMP's routines, and with CUDA's for managed memory, which OpenMP lacks."""
 
-    def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, place: ThreadPlace) -> None:
-        super().__init__(program, place)
+    def __init__(self, program: OffloadProgram[Any], helpers: HiddenHelpers, *membership: Any) -> None:
+        super().__init__(program, *membership)
         self.helpers = helpers
         self.tasks = TaskRegion()
         self.default_device = 0
