@@ -82,6 +82,7 @@ LEFT = {6: ["v, by the runtime"], 7: ["v, by the runtime"], 18: ["l, by the runt
         (16, set()),
         (18, set()),
         (17, {("uninitialised data", "mapped 512 B", "routine")}),
+        (19, set()),
     ],
 )
 def test_every_byte_of_a_program_is_judged(

@@ -53,7 +53,10 @@ void track(uint64_t address, uint64_t bytes) {
   if (!pages || !bytes || (address + bytes) >> 47)
     return;
   uint64_t first = address >> SHIFT, last = (address + bytes - 1) >> SHIFT;
-  if ((pages[first] & TRACKED) && (pages[last] & TRACKED))
+  uint8_t known = TRACKED;
+  for (uint64_t page = first; page <= last; page++)
+    known &= pages[page]; /* those between the ends may be forgotten, as of a freed block that lay here */
+  if (known)
     return; /* a map item says again and again what is known */
   for (uint64_t page = first; page <= last; page++) {
     bool is_whole = page << SHIFT >= address && (page + 1) << SHIFT <= address + bytes;
