@@ -33,9 +33,9 @@ async def specaccel(
 ) -> dict[str, float | int]:
     """One code on one host thread, from its first allocation to its last, when its program has been loaded.
 
-    Their sources are not public: sizes, run lengths and kernel work are ranges. `memory_management_s` and
-    `memory_initialization_s` are the paper's MM and MI: calls that allocate, free, fill page tables and copy; and the
-    time for which kernels stand still at a first touch.
+    Their sources are not public: sizes, run lengths and kernel work are ranges, but for ep's size, which SPEC gives.
+    `memory_management_s` and `memory_initialization_s` are the paper's MM and MI: calls that allocate, free, fill page
+    tables and copy; and the time for which kernels stand still at a first touch.
 
     Parameters:
         benchmark: the code

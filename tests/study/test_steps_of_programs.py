@@ -12,7 +12,7 @@ from offloadrt.study import execute, find_scenario
 PROGRAMS: list[tuple[str, dict[str, Any], int]] = [
     ("specaccel", {"benchmark": "stencil", "fraction": 0.005}, 79),
     ("specaccel", {"benchmark": "lbm", "fraction": 0.02}, 49),
-    ("specaccel", {"benchmark": "ep", "fraction": 0.02}, 38),
+    ("specaccel", {"benchmark": "ep", "fraction": 0.02}, 22),
     ("specaccel", {"benchmark": "spC", "fraction": 0.2, "configuration": "implicit_zero_copy"}, 80),
     ("specaccel", {"benchmark": "bt", "fraction": 0.3}, 64),
     ("ranks", {"steps": 60, "processes": 2, "threads": 2}, 60),

@@ -2,7 +2,7 @@
 
 Source: Bertolli et al., "Performance Analysis of Runtime Handling of Zero-Copy for OpenMP Programs on MI300A APUs",
 section V.B. The codes' sources are not public: sizes, run lengths and kernel work are the ranges at the top of the
-file.
+file, but for ep's size and length, which SPEC's description of it gives.
 
 `Stencil`, `Lbm`, `Ep` data on the device for the whole run `Solver` spC and bt: arrays on the stack, mapped in every
 call

@@ -60,7 +60,13 @@ def test_the_papers_orders_of_magnitude() -> None:
         ends = Ends(sizes=where)
         assert 1e9 <= code("spC", ends).assumed()["stack_bytes"] <= 1e10
         assert code("bt", ends).assumed()["largest_stack_array_bytes"] > 2e9
-        assert code("stencil", ends).assumed()["grid_bytes"] * 4 < code("ep", ends).assumed()["array_bytes"]
+        assert code("stencil", ends).assumed()["grid_bytes"] * 3 < code("ep", ends).assumed()["array_bytes"]
+
+
+def test_ep_is_of_class_e_in_15000_blocks() -> None:
+    ep = code("ep").assumed()
+    assert ep["array_bytes"] == 15_000 << 20
+    assert ep["chunks"] * ep["array_bytes"] / 16 == pytest.approx(2**40, rel=1e-3)
 
 
 def test_stack_arrays_are_forgotten_only_when_asked(run_program: RunProgram) -> None:
