@@ -178,7 +178,7 @@ class HostUsed:
 
     writes: False for a read, True for a write, None if it may be either. exact: every byte of the range is accessed;
     otherwise at least one. atomic: atomic accesses do not race with each other. later: the access may happen at any
-    time from now on.
+    time from now on. thread: the host thread, if the task has asked which thread runs it; None: it has not.
     """
 
     array: HostArray
@@ -188,6 +188,7 @@ class HostUsed:
     exact: bool = True
     atomic: bool = False
     later: bool = False
+    thread: int | None = None
 
 
 @attrs.frozen

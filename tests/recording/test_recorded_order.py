@@ -86,6 +86,14 @@ def test_host_threads_race_about_arrays_that_no_directive_names(checked: Checked
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_tasks_may_use_what_belongs_to_the_thread_that_runs_them(checked: Checked, level: str) -> None:
+    assert checked("own_thread.c", level, "right", 4).mistakes == ()
+    wrong = checked("own_thread.c", level, "wrong", 4).mistakes
+    assert {(one.kind, one.subject.split()[0]) for one in wrong} == {("race", "shared")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize("what", ["threads", "pool", "openmp"])
 def test_objects_that_threads_share_by_atomics_and_mutexes_do_not_race(checked: Checked, what: str, level: str) -> None:
     assert checked("host_objects.cpp", level, what, 4).mistakes == ()

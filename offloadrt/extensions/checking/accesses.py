@@ -200,6 +200,8 @@ class Access:
     """For a copy made by a map clause: the number of the device; None for all other accesses."""
     clock: Clock | None = None
     """What happened before the access, if its strand may have got further since; None: the strand's clock says so."""
+    thread: int | None = None
+    """The host thread, if the task has asked which thread runs it, as code does that uses data of the thread's own."""
 
     def follows(self, earlier: Access) -> bool:
         """Tell whether the program's synchronization orders this access after an earlier one."""
@@ -210,7 +212,8 @@ class Access:
         """Tell whether all later accesses that race with `earlier` also race with this one, so `earlier` can go."""
         alike = self.site == earlier.site and self.role == earlier.role and self.block is earlier.block
         same_bytes = (self.exact and earlier.exact) or (self.begin, self.end) == (earlier.begin, earlier.end)
-        return alike and same_bytes and self.maps == earlier.maps and self.follows(earlier)
+        same_rules = self.maps == earlier.maps and self.thread == earlier.thread
+        return alike and same_bytes and same_rules and self.follows(earlier)
 
     @property
     def site(self) -> tuple[str, str]:

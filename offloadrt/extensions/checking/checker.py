@@ -436,8 +436,9 @@ class Checker:
             where = f"after {where}"  # a recording says which directive came before
         now, name = self.sim.now, event.array.name
         access = Access(
-            HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, atomic=event.atomic
-        )
+            HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, atomic=event.atomic,
+            thread=event.thread,
+        )  # fmt: skip
         if writes is not None or exact:  # otherwise it is not known whether it is used
             self._races.access(access)
         if not judged:

@@ -146,6 +146,8 @@ class Races:
             return
         if _ordered_by_counts(earlier, access):
             return
+        if earlier.thread is not None and earlier.thread == access.thread:
+            return  # whoever runs on a thread and knows which it is may use what belongs to that thread
         by_maps = _ordered_by_maps(earlier, access)
         if by_maps and access.maps not in self.unordered_maps and earlier.maps not in self.unordered_maps:
             return

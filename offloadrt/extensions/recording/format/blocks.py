@@ -411,8 +411,8 @@ _LINK: Final = 1
 """The flag OMP_DECLARE_TARGET_LINK of an offload entry."""
 Touch = tuple[HostBlock, int, int, int]
 """(array, address, bytes, kind). The kind is the sum of 1: loads; 2: stores; 4: every byte; 8: code that is not
-instrumented may have stored; 16: atomically; 32: no directive names the array; 8 and 2: a new block, in which nobody
-has stored.
+instrumented may have stored; 16: atomically; 32: no directive names the array; 64: by a task that has asked which
+thread runs it; 8 and 2: a new block, in which nobody has stored.
 """
 
 

@@ -163,6 +163,10 @@ ATOMICALLY: Final = 16
 """A bit in the kind of a host touch: all accesses were atomic or volatile."""
 UNNAMED: Final = 32
 """A bit in the kind of a host touch: no directive names the array, which is recorded for races of the host only."""
+OWN_THREAD: Final = 64
+"""A bit in the kind of a host touch: by a task that has asked which thread runs it (`omp_get_thread_num`), or has used
+a variable that each thread has for itself. A thread runs such tasks one after the other.
+"""
 
 COUNTERS: Final = (
     "f64", "f32", "f16", "div64", "div32", "div16", "special64", "special32", "integer", "loads", "load_bytes",

@@ -245,10 +245,10 @@ class ReplayedAlgorithms:
         if array is not None and array.memory != "scratch":
             await cast(HostThread, t).free(array)
 
-    async def touch(self, t: ProgramThread, number: int) -> None:
+    async def touch(self, t: ProgramThread, number: int, thread: int) -> None:
         """Access the memory in list `number` of recorded host accesses, unless an algorithm itself did so."""
-        thread, columns = cast(HostThread, t), self.recording.columns
-        if thread in self._open:
+        host, columns = cast(HostThread, t), self.recording.columns
+        if host in self._open:
             return
         for place in self.recording.range_of("touches", number):
             array, kind = self._arrays[int(columns["touch.array"][place])], int(columns["touch.kind"][place])
@@ -257,9 +257,9 @@ class ReplayedAlgorithms:
             offset = min(int(columns["touch.offset"][place]), array.nbytes)
             nbytes = min(int(columns["touch.bytes"][place]), array.nbytes - offset)
             if array.memory == "device":
-                await self._copy(thread, int(columns["touch.array"][place]), offset, nbytes, kind)
+                await self._copy(host, int(columns["touch.array"][place]), offset, nbytes, kind)
             else:
-                await thread.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
+                await host.host_access(section(array, offset, nbytes), writes=bool(kind & STORES))
 
     async def _copy(self, t: HostThread, number: int, offset: int, nbytes: int, kind: int) -> None:
         """Copy what the host touches of device memory: to the host if a kernel may have written, back if it stores."""

@@ -56,6 +56,7 @@ from offloadrt.extensions.recording.format.slots import (
     MAYBE_LOADED,
     MAYBE_STORED,
     NEW_BLOCK,
+    OWN_THREAD,
     STORES,
     UNIFIED_SHARED_MEMORY,
 )
@@ -319,11 +320,11 @@ class ObservedReplay:
         """Report that the running thread maps memory at an address that the program has freed."""
         self._tell(FreedMapped(address))
 
-    def touched(self, array: HostArray, begin: int, nbytes: int, kind: int) -> None:
+    def touched(self, array: HostArray, begin: int, nbytes: int, kind: int, thread: int) -> None:
         """Report a host access by the running thread, unless those bytes might belong to another array.
 
         begin: the address of the first byte. kind: bits that say whether it loads or stores, and how much of that is
-        known.
+        known. thread: the number in the recording of the thread that did it.
         """
         if kind == NEW_BLOCK:
             self._tell(BlockNew(begin, nbytes))
@@ -349,7 +350,8 @@ class ObservedReplay:
         if self.in_run_order:
             self._tell(Awaited(self))
         for writes in [way == STORES for way in (LOADS, STORES) if kind & way]:
-            self._tell(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY)))
+            own = thread if kind & OWN_THREAD else None
+            self._tell(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY), thread=own))
         self.leaves()
 
 

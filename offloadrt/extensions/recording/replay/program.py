@@ -547,8 +547,8 @@ class ReplayedProgram:
         self._arrays.remove(array)
         self._constructs.clear()
 
-    async def touch(self, t: ProgramThread, touches: int) -> None:
-        """Access, as the calling thread, the memory that the host accessed before a step (list number `touches`)."""
+    async def touch(self, t: ProgramThread, touches: int, thread: int) -> None:
+        """Access, as the calling thread, the memory that recorded thread `thread` accessed before a step (a list)."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])
@@ -561,7 +561,7 @@ class ReplayedProgram:
                 if kind not in (MAYBE_LOADED, NEW_BLOCK) and not kind & UNNAMED:
                     await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
-                    self._observed.touched(array, begin, nbytes, kind)
+                    self._observed.touched(array, begin, nbytes, kind, thread)
 
     # directives
 

@@ -470,7 +470,8 @@ class ReplayedDirectives(Protocol):
 
     t, in its methods, is the host thread that does it; the other parameters are the record's numbers in the recording:
     of an array, of a directive's source line (site) and list of items, of a launch, of a list of operations, accesses
-    or MPI arguments. host_time: virtual seconds of host work for each second of it in the recording.
+    or MPI arguments; thread: that which ran in the recording. host_time: virtual seconds of host work for each second
+    of it in the recording.
     """
 
     recording: Recording
@@ -485,7 +486,7 @@ class ReplayedDirectives(Protocol):
     async def allocates(self, t: ProgramThread, number: int) -> None: ...
     async def frees(self, t: ProgramThread, number: int, end: int) -> None: ...
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None: ...
-    async def touch(self, t: ProgramThread, touches: int) -> None: ...
+    async def touch(self, t: ProgramThread, touches: int, thread: int) -> None: ...
     def knows_copies(self, number: int) -> None: ...
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None: ...
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None: ...
@@ -581,14 +582,14 @@ class TaskWalk:
     async def _walk(self, running: RunningTask, task: int) -> None:
         program, t, scale = self._program, running.t, self._program.host_time * 1e-9
         beside = self._beside if task == self._beside.main else None
-        frame = self._frames.of(task)
+        frame, thread = self._frames.of(task), int(self._columns["task.thread"][task])
         for place, record in enumerate(self._records(task)):
             step, subject, detail, cpu, launch, operations, touches, copies = record
             if beside is not None:
                 await self._meet(beside, place)
             if touches >= 0:
                 program.frame = frame
-                await program.touch(t, touches)
+                await program.touch(t, touches, thread)
             if cpu and scale:
                 await t.compute(cpu * scale)
             program.frame = frame

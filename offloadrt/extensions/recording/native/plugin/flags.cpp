@@ -4,6 +4,7 @@
 #include "../slots.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Support/AtomicOrdering.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include <optional>
@@ -105,7 +106,19 @@ static std::optional<Order> orderOf(const Instruction &instruction) {
   return isKnown && call->getArgOperand(known->place)->getType()->isPointerTy() == !(known->what & FLAG_FILE) ? known : std::nullopt;
 }
 
-bool ordersThreads(const Instruction &instruction) { return instruction.isAtomic() || orderOf(instruction); }
+// Whether the code asks which thread runs it, or uses a variable that each thread has for itself.
+static bool asksThread(const Instruction &instruction) {
+  if (auto *intrinsic = dyn_cast<IntrinsicInst>(&instruction))
+    return intrinsic->getIntrinsicID() == Intrinsic::threadlocal_address;
+  auto *call = dyn_cast<CallBase>(&instruction);
+  const Function *callee = call ? call->getCalledFunction() : nullptr;
+  return callee && callee->isDeclaration() && StringSwitch<bool>(callee->getName())
+    .Cases("omp_get_thread_num", "omp_get_thread_num_", "omp_get_ancestor_thread_num", "__kmpc_threadprivate_cached", "__emutls_get_address", true)
+    .Cases("pthread_self", "pthread_getspecific", "thrd_current", "tss_get", "gettid", true)
+    .Default(false);
+}
+
+bool ordersThreads(const Instruction &instruction) { return instruction.isAtomic() || orderOf(instruction) || asksThread(instruction); }
 
 static void reportCall(CallBase &call, Order order) {
   Value *pointer = call.getArgOperand(order.place);
@@ -130,6 +143,8 @@ static void reportCall(CallBase &call, Order order) {
 void reportFlag(Instruction &instruction) {
   if (std::optional<Order> order = orderOf(instruction))
     reportCall(cast<CallBase>(instruction), *order);
+  else if (asksThread(instruction))
+    report(&instruction, nullptr, FLAG_OWN);
   else
     reportAtomic(instruction);
 }

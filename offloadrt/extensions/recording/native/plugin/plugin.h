@@ -69,7 +69,7 @@ void eachOfLibrary(llvm::CallBase &, llvm::Value *isUnwatched, llvm::function_re
 
 // flags.cpp
 constexpr const char *Flag = "__offload_flag";
-bool ordersThreads(const llvm::Instruction &); // an atomic access, a fence, or a call that takes or gives back a lock of the system's
+bool ordersThreads(const llvm::Instruction &); // an atomic access, a fence, a call that takes or gives back a lock of the system's, or what depends on the thread
 void reportFlag(llvm::Instruction &);
 
 // elision.cpp

@@ -115,7 +115,9 @@ static void message(int file, bool is_sent) {
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what) {
   if (!tracks_bytes() || !recording())
     return;
-  if (what & FLAG_FILE)
+  if (what & FLAG_OWN)
+    task_asks();
+  else if (what & FLAG_FILE)
     message((int)address, what & FLAG_RELEASES);
   else if (!address)
     flush();

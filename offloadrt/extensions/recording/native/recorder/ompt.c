@@ -2,6 +2,7 @@
  * threads: parallel regions, barriers, tasks and their dependences, locks. */
 #include "recorder.h"
 #include <omp-tools.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BEGIN = 1, END = 2 };
@@ -168,10 +169,51 @@ EXPORT void __kmpc_omp_taskwait_deps_51(void *place, int32_t thread, int32_t cou
   this_thread()->nowait = false;
 }
 
+/* Tasks that this thread runs or has begun, and that have asked which thread runs them: it runs such tasks one after the other, so
+ * what they do with what belongs to it is ordered, whatever made them. */
+static __thread uint64_t *asking;
+static __thread size_t asking_count, asking_room;
+
+static size_t place_of_asking(uint64_t task) {
+  size_t place = asking_count;
+  while (place && asking[place - 1] != task)
+    place--;
+  return place; /* plus 1 */
+}
+
+void task_asks(void) {
+  thread_t *thread = this_thread();
+  if (thread->asks || !thread->task)
+    return;
+  if (asking_count == asking_room) {
+    bool was_inside = thread->inside;
+    thread->inside = true;
+    asking_room = asking_room * 2 + 16;
+    asking = realloc(asking, asking_room * sizeof *asking);
+    thread->inside = was_inside;
+  }
+  end_interval(); /* what came before does not depend on the thread */
+  asking[asking_count++] = thread->task;
+  thread->asks = true;
+}
+
+static void begin_task(uint64_t task) {
+  this_thread()->task = task;
+  this_thread()->asks = place_of_asking(task);
+}
+
+static void end_task(uint64_t task) {
+  size_t place = place_of_asking(task);
+  if (place)
+    asking[place - 1] = asking[--asking_count];
+}
+
 static void on_task_schedule(ompt_data_t *prior, ompt_task_status_t status, ompt_data_t *next) {
   end_interval(); /* it is the prior task's */
+  if (status == ompt_task_complete || status == ompt_task_cancel)
+    end_task(value(prior));
   if (next)
-    this_thread()->task = next->value;
+    begin_task(next->value);
   end_slot(host_slot(value(prior), value(next)), SLOT_TASK_SCHEDULE, status, 0);
 }
 
@@ -224,16 +266,18 @@ static void on_parallel_begin(ompt_data_t *parent, const ompt_frame_t *frame, om
 
 static void on_parallel_end(ompt_data_t *parallel, ompt_data_t *parent, int flags, const void *code) {
   (void)flags, (void)code;
-  this_thread()->task = value(parent);
+  begin_task(value(parent));
   end_slot(host_slot(value(parallel), value(parent)), SLOT_PARALLEL_END, 0, 0);
 }
 
 static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, ompt_data_t *task, unsigned size,
                              unsigned number, int flags) {
   if (at == ompt_scope_begin)
-    this_thread()->task = id_of(task, &this_thread()->tasks);
-  else
+    begin_task(id_of(task, &this_thread()->tasks));
+  else {
     end_interval();
+    end_task(value(task));
+  }
   slot_t *slot = host_slot(value(parallel), value(task));
   slot->word[4] = size;
   slot->word[5] = (uint64_t)flags;

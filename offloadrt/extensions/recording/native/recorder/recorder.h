@@ -29,6 +29,7 @@ typedef struct {
   uint64_t frame;       /* of the program's call of the runtime: what lies above it on the stack is the program's */
   uint32_t number;
   bool nowait;          /* it is in a `taskwait` with this clause */
+  bool asks;            /* the task that it runs has asked which thread runs it */
   bool has_algorithm;   /* it has called a parallel algorithm, and no barrier for that is known yet */
   bool inside;          /* it is inside the recorder: what it allocates is not the program's */
 } thread_t;
@@ -62,6 +63,7 @@ void died_end(void);
 /* ---- ompt.c ---- */
 void put_flag(uint64_t address, bool is_release, uint32_t count);
 void put_posix_mutex(uint64_t address, bool is_release);
+void task_asks(void);
 
 /* ---- flags.c ---- */
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what); /* called by instrumented code as well: an enum flag */

@@ -168,7 +168,7 @@ static void put_touch(uint64_t begin, uint64_t end, uint32_t how) {
   slot->word[0] = now();
   slot->word[1] = begin;
   slot->word[2] = end - begin;
-  end_slot(slot, SLOT_TOUCH, how, 0);
+  end_slot(slot, SLOT_TOUCH, how | (how & MAYBE || !this_thread()->asks ? 0 : OWN_THREAD), 0);
 }
 
 enum { MOST_STRETCHES = 256, MORE_STRETCHES = 8192 };
