@@ -40,14 +40,14 @@ class AddressMap(Generic[T]):
         self._at[address] = value
 
     def pop(self, address: int) -> T | None:
-        """Remove and return the value exactly at ``address``; None without one."""
+        """Remove the entry at exactly ``address`` and return its value; None if there is no such entry."""
         if address not in self._at:
             return None
         del self._begins[bisect_left(self._begins, address)]
         return self._at.pop(address)
 
     def before(self, address: int) -> tuple[int, T] | None:
-        """Return (address, value) of the entry at ``address``, or else at the next lower address; None without one."""
+        """Return (address, value) of the entry at ``address``, or else of the nearest lower one; else None."""
         index = bisect_right(self._begins, address)
         if not index:
             return None

@@ -50,7 +50,7 @@ def lazy(package: str, *sources: Source) -> tuple[list[str], Callable[[], list[s
 
 
 def entry_points(kind: str, group: str) -> Source:
-    """Return a function for `lazy` that loads, by name, the objects that installed packages offer in one group."""
+    """Return a function that loads objects by name from the entry points of `group`; `kind`: their sort, for errors."""
 
     def load(name: str) -> Any:
         from offloadrt.registry import Registry

@@ -107,10 +107,7 @@ class Registry(Generic[T]):
                 yield self.find(name)
 
     def checked(self, thing: Any) -> T:
-        """Return `thing` if it has all required attributes (`needs`).
-
-        Raises ValueError if one is missing, or for a class.
-        """
+        """Return `thing` if it has all required attributes (`needs`). Raises ValueError otherwise, and for a class."""
         lacking = [name for name in self.needs if not hasattr(thing, name)]
         if lacking or isinstance(thing, type):
             what = "is a class: give an object of it" if isinstance(thing, type) else f"lacks {', '.join(lacking)}"

@@ -129,7 +129,7 @@ def as_meant(tokens: Sequence[str], error: UnknownOptionError) -> list[str]:
 
 
 def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
-    """Return a hint if an unknown parameter is in fact the name of a command-line option; else an empty text."""
+    """Return a hint if the unknown parameter of `error` is in fact a command-line option; else an empty text."""
     from offloadrt.study.spec import options
 
     name = error.parameter
@@ -139,7 +139,7 @@ def as_option(tokens: Sequence[str], error: UnknownParameter) -> str:
 
 
 def said_of(tokens: Sequence[str], error: CycloptsError) -> str:
-    """Return the message for a command line that the parser (cyclopts) rejects: what is wrong, and how to get help."""
+    """Return the message for a command line, `tokens`, that the parser (cyclopts) rejects with `error`."""
     from cyclopts import MissingArgumentError, RepeatArgumentError, UnusedCliTokensError
 
     command = " ".join(error.command_chain or ())

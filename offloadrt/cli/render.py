@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ParameterRecord:
-    """A parameter of a scenario; `low` and `high` are the ends of its range, None for an open end."""
+    """A scenario's parameter. `low`, `high`: the ends of its range, None if open; `optional`: None is a value, too."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ class ScenarioRecord:
 
 @attrs.frozen
 class SweepFailure:
-    """A failed run of a sweep. of_program: whether the program itself raised; otherwise the run could not be made."""
+    """A failed run of a sweep. of_program: the program itself raised an error; if False, the run could not be made."""
 
     parameters: dict[str, Value]
     message: str
@@ -90,8 +90,8 @@ class SweepRecord:
     """The outcome of `sweep`: how many runs were asked for, finished, and kept from earlier, and the files written.
 
     `draws` is how often each point was run with a random sample of the uncertain costs; the tables have the intervals.
-    `order_effects` describes steps from one value of an axis to the next that make runs faster with some of the samples
-    and slower with others.
+    `failures` are the runs that failed. `order_effects` describes steps from one value of an axis to the next that make
+    runs faster with some of the samples and slower with others.
     """
 
     scenario: str

@@ -33,7 +33,7 @@ PIPED = 120
 
 
 def console(stderr: bool = False) -> Console:
-    """Return the console to which a command prints. Its width is the terminal's, or else `PIPED`.
+    """Return the console (standard error with `stderr`) to which a command prints, as wide as the terminal or `PIPED`.
 
     A table is wider if its numbers and names need it. Lines that do not go to a terminal have no trailing blanks.
     """
@@ -96,7 +96,7 @@ def interruptible(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_progress(title: str, total: int) -> Iterator[Any]:
-    """Show the progress of a sweep: a bar if standard error is a terminal, else a line every few seconds.
+    """Show the progress of a sweep of `total` runs: a bar on a terminal, else a line every few seconds.
 
     Yields the function to call with each `SweepOutcome`. If the body raises KeyboardInterrupt or UserError, the message
     gets the number of runs that are kept.

@@ -60,10 +60,7 @@ class ManagedCalls(Protocol):
 
 
 class PinningCalls(Protocol):
-    """The calls for pinned host memory, whose copies need no staging.
-
-    They raise DriverError if pinning is not emulated.
-    """
+    """Calls for pinned host memory, whose copies need no staging; DriverError if pinning is not emulated."""
 
     async def register(self, address: int, nbytes: int) -> None: ...
     async def unregister(self, address: int) -> None: ...

@@ -69,9 +69,9 @@ class KfdCosts:
 
     @classmethod
     def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
-        """Return the costs of a machine whose pages have ``page_size`` bytes.
+        """Return the costs of a machine with pages of ``page_size`` bytes.
 
-        Raises ProfileError when the profile lacks an entry.
+        Raises ProfileError when an entry is missing.
         """
         page = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
         return spec.read(cls, page=page)
@@ -294,10 +294,7 @@ class Kfd:
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:
-        """Free a block of the device's memory pool, and return the block.
-
-        Raises InvalidDeviceAddress when no block begins there.
-        """
+        """Free a block of the device's memory pool and return it; InvalidDeviceAddress when none begins there."""
         # The block is given back after the time has passed: nobody else may get it while the kernel unmaps it.
         memory = self.device.memory
         if memory.block_of(address).is_large:

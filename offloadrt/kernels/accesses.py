@@ -28,7 +28,7 @@ Hint = float | str | None
 
 @attrs.frozen(eq=False)
 class Loop:
-    """A ``for`` loop over a range; a bound is None if array contents decide it or if it is no polynomial."""
+    """A ``for`` loop over a range; a bound is None if array contents decide it or it is no polynomial."""
 
     symbol: str
     """The name of the loop's variable in polynomials; no other loop has the same name."""
@@ -66,7 +66,7 @@ class Within:
 class Probability:
     """A condition in a kernel's source: a tree of `not`, `and` and `or` over single tests, with probabilities.
 
-    A single test is of `kind` "branch", and `hint` is the probability that `expect` gives. Others combine `parts`.
+    A single test has the `kind` "branch"; `hint` is the probability that `expect` gives. Other kinds combine `parts`.
     """
 
     kind: Literal["branch", "not", "and", "or"] = "branch"
@@ -76,10 +76,7 @@ class Probability:
     """The ranges that together decide the branch, if ranges do; a launch counts how often all of them hold."""
 
     def value(self, of_branch: Callable[[Hint], float]) -> float:
-        """Compute the probability that the condition holds.
-
-        of_branch: converts a branch's hint (what `expect` says of it) to a probability.
-        """
+        """Return the condition's probability; of_branch converts a branch's hint (`expect`) to a probability."""
         if self.kind == "branch":
             return of_branch(self.hint)
         product = 1.0
@@ -131,7 +128,8 @@ def negated(holds: Probability) -> Probability:
 class Branch:
     """One side of an `if` around a statement, taken with a ``probability``.
 
-    With ``of_loop`` there is no `if`: it stands for a further bound of the loop before it in the path.
+    With ``of_loop`` there is no `if`: the branch stands for a second lower or upper bound of the loop before it in the
+    path.
     """
 
     probability: Probability
@@ -195,7 +193,7 @@ def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[
 
 @attrs.frozen(eq=False)
 class ArrayAccess:
-    """One load or store (`kind`) of an element, written `text` in the source; `path`: the loops and branches around."""
+    """One load or store (`kind`) of an element, written `text` in the source, inside the loops and branches `path`."""
 
     array: str
     kind: Literal["read", "write"]
@@ -244,7 +242,7 @@ class Work:
 
 @attrs.frozen
 class Reduction:
-    """A reduction's target: a scalar, or an element such as ``total[0]``, to which all iterations of the loop add."""
+    """A reduction into `target`, a scalar or an element such as ``total[0]``, by all iterations of the loops around."""
 
     operator: str
     target: str
@@ -323,8 +321,8 @@ def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
     """Return in how many iterations at least one of several accesses to an array happens.
 
     runs: each access with the number of iterations in which it happens. depth: how many loops and branches around the
-    accesses are the same for all. Accesses are assumed to coincide as far as possible, so the largest number counts.
-    The two sides of a branch add up, unless the branch depends on a loop with which the access does not vary.
+    accesses are the same for all. Accesses in the same iteration count once as often as possible, so the largest number
+    counts. The two sides of a branch add up, unless the branch depends on a loop with which the access does not vary.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}

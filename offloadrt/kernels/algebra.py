@@ -185,7 +185,7 @@ def both(first_share: Share, other: Share) -> Share:
 
 
 def neither(share: Share) -> Share:
-    """Return the fraction of iterations in which a condition does not hold, given the fraction in which it holds."""
+    """Return the fraction of iterations in which a condition does not hold; `share`: the fraction in which it holds."""
     left = {cuts: -weight for cuts, weight in share.items() if cuts}
     return {(): 1.0 - share.get((), 0.0), **left}
 
@@ -249,7 +249,7 @@ class SymbolicOperation:
     def value(self, numbers: Mapping[str, Any]) -> float:
         """Compute the operation's result.
 
-        KeyError names a symbol without a number; ZeroDivisionError and OverflowError are Python's.
+        Raises KeyError for a symbol without a number, and Python's arithmetic errors.
         """
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 

@@ -50,7 +50,7 @@ from offloadrt.kernels.walk import complex_names, element_size, walk
 
 @attrs.frozen
 class ArrayCounts:
-    """Counts a launch's loads (`reads`), stores (`writes`) and elements of one array, argument number `position`."""
+    """Counts a launch's loads (`reads`) and stores (`writes`) of one array, argument number `position` (from 0)."""
 
     name: str
     position: int
@@ -110,7 +110,7 @@ class ArrayCounts:
 
 @attrs.frozen
 class AtomicCounts:
-    """Counts the atomic operations of a launch on one array; `scope`: "device", or "team" (`atomic`)."""
+    """Counts the atomic operations of a launch on one array; `scope`: "device" or "team", as `atomic` says."""
 
     array: str
     scope: str
@@ -120,7 +120,7 @@ class AtomicCounts:
     neighbours: int = 0
     """Size in bytes of an element if consecutive threads access consecutive elements; 0 if they access any."""
     combined: bool = False
-    """Whether a compiler combines a warp's operations into one, since all go to one element, an integer."""
+    """Whether a compiler combines a warp's operations into one, because all go to the same integer element."""
 
 
 @attrs.frozen
@@ -161,7 +161,7 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """Says how the elements that a launch accesses lie in memory, where indices come from data or are not affine."""
+    """Says how a launch's accesses lie in memory, for arrays whose indices come from data or are not affine."""
 
     moved: Mapping[str, tuple[float, float]]
     """For each array, bytes moved per byte of its elements: to the SMs, warp by warp; and from memory."""
@@ -170,7 +170,7 @@ class Places:
 
 
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
-    """Count the operations, accesses and bytes of one launch. walked: what was found in the loop nest's source.
+    """Count the operations, accesses and bytes of one launch. walked: what its source contains.
 
     uses: how the nest uses each array. counting: tells how often each part of the source runs for the launch's sizes.
     """
@@ -263,13 +263,13 @@ def _array(
 
 
 def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the key under which a launch's counts are cached: its numbers, and its arrays' shapes and types."""
+    """Return the key under which a launch's counts are cached: its `arguments` that are numbers, shapes and types."""
     # NumPy's numbers have a shape, which is empty; they are told apart by their value.
     return tuple((getattr(a, "shape", None) or plain_number(a), getattr(a, "dtype", type(a))) for a in arguments)
 
 
 def plain_number(argument: Any) -> Any:
-    """Convert a NumPy number to a Python number; return any other object unchanged."""
+    """Convert `argument`, if it is a NumPy number, to a Python number; return any other object unchanged."""
     return argument.item() if isinstance(argument, np.generic | np.ndarray) and not argument.ndim else argument
 
 
@@ -307,7 +307,7 @@ class Signature:
     def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
         """Return a `Counting` for a launch, which tells how often code runs, from its scalars and its arrays' lengths.
 
-        KernelError for arguments that the nest cannot take.
+        walked: the contents of the kernel's source. Raises KernelError for arguments that the nest cannot take.
         """
         self.check_count(arguments)
         who = f"kernel {self.kernel!r}"
@@ -362,7 +362,7 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """The result of reading a kernel's source: loops, accesses, operations (`walked`) and uses of `arrays`."""
+    """The result of reading a kernel's source (`nest`): its contents (`walked`), parameters and uses of `arrays`."""
 
     file: str
     line: int

@@ -82,7 +82,7 @@ _MARGIN = 2
 
 
 def exact(function: Callable[[int], int], count: int, breaks: tuple[int, Sequence[int]] | None) -> int | None:
-    """Return the exact sum function(0) + … + function(count - 1); None if computing it takes too long.
+    """Return the exact sum function(0) + … + function(count - 1); None if that takes too long.
 
     `breaks`: (degree, break points): between two break points the function is a polynomial of at most this degree.
     None: the function is no polynomial.
@@ -119,8 +119,7 @@ def breaks(
 
     Returns (degree of the polynomials, numbers of the outer loop's iterations at which they change); None when there
     are too many bounds. values: those of the outer `loop`'s variable. inner, cuts: the loops and conditions to count.
-    known: values of symbols. A change can be only where as many bounds meet as there are variables; products of
-    variables are ignored.
+    known: values of symbols. Only where as many bounds meet as there are variables can there be a change.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     columns = {symbol: column for column, symbol in enumerate(variables)}
@@ -231,7 +230,7 @@ class Counting:
         return often
 
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the fraction of the iterations of `loops` in which a condition holds.
+        """Return the fraction of the iterations of `loops` in which a condition, `probability`, holds.
 
         The fraction (`Share`) is a sum: it maps sets of conditions on indices to weights. line: the condition's source
         line, for messages about guesses.
@@ -253,10 +252,10 @@ class Counting:
         return neither(product) if probability.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
-        """Return the fraction of the iterations of `loops` in which an index lies in a range; None where not known.
+        """Return the fraction of the iterations of `loops` in which the condition `within` holds; None where not known.
 
-        line: the source line, for messages. The result is exact where the index is affine in loops whose bounds are
-        numbers.
+        line: the source line, for messages. The result is exact where the index is affine in loops with numbers as
+        bounds.
         """
         bounds = self.bounds_of(within)
         if bounds is None:
@@ -298,7 +297,7 @@ class Counting:
         return True
 
     def bounds_of(self, within: Within) -> tuple[int, int] | None:
-        """Return the smallest and the largest value that a condition `low <= index <= high` allows, if known."""
+        """Return the smallest and the largest index that the condition `within` (`low <= index <= high`) allows."""
         low = -FAR if within.low is None else within.low.known(self.numbers).constant
         high = FAR if within.high is None else within.high.known(self.numbers).constant
         return None if low is None or high is None else (low, high)

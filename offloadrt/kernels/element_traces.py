@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements that threads (`lanes`) load from one array, or store (`stores`): arrays with an entry per access."""
+    """The elements that threads (`lanes`) load from one array, or store there if `stores`; one entry per access."""
 
     array: str
     stores: bool
@@ -76,7 +76,7 @@ class Visits:
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """Finds the elements that one launch accesses, by evaluating the kernel's source for some of its iterations."""
+    """Finds the elements that one launch accesses, by evaluating the kernel's source for some iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
@@ -192,7 +192,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, by loop inside a thread that accesses wanted arrays, how many iterations a traced one stands for."""
+        """Return, for each loop inside a thread, n such that every n-th iteration is traced and stands for n."""
         strides: dict[str, int] = {}
         for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():
@@ -201,7 +201,7 @@ class ElementTrace:
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
-        """Return, by loop inside a thread, how many iterations of it a traced iteration stands for in this access."""
+        """Return, for each loop inside a thread, n such that every n-th iteration finds all elements of this access."""
         found: dict[str, int] = {}
         flat = flat_index(access, shape_of(self.counting, access))
         for depth, part in enumerate(access.path):

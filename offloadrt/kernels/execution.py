@@ -28,7 +28,7 @@ from offloadrt.kernels.loop_subset import MATH, LoopNest, called
 
 
 class BadAccess(Exception):
-    """Raised inside a kernel for an illegal access; the host thread gets an `IllegalAddress` when it synchronizes."""
+    """Raised inside a kernel for an illegal access: ``array`` is its name, ``what`` the message."""
 
     def __init__(self, array: str, what: str) -> None:
         self.array = array
@@ -310,12 +310,11 @@ _COMPLEX_HELPERS: dict[type[ast.operator], str] = {
 
 @attrs.define(eq=False)
 class NestBody:
-    """The body of a kernel written as a loop nest; called with arrays and numbers.
+    """The body of a kernel written as a loop nest (`analysis` of its source); called with arrays and numbers.
 
-    The interpreter runs the body until the operations so far (`work_done`) reach `WORTH_COMPILING`. Then Numba runs
-    it, where Numba is installed (extra ``kernels``). Only the real time differs between them, no result. Raises
-    IndexError for an index outside of its array, BadAccess for one outside of a `MappedSection`, KernelError for
-    arguments that a kernel cannot take.
+    The interpreter runs the body until the operations so far (`work_done`) reach `WORTH_COMPILING`. Then Numba runs it,
+    if installed (extra ``kernels``), with the same results in less real time. Raises IndexError for an index outside of
+    its array, BadAccess for one outside of a `MappedSection`, KernelError for arguments that a kernel cannot take.
     """
 
     nest: LoopNest = attrs.field(repr=False)
@@ -334,7 +333,7 @@ class NestBody:
             self.compile_and_run(*arguments)
 
     def interpret(self, *arguments: Any) -> None:
-        """Run the body in the interpreter."""
+        """Run the body on these arguments (arrays and numbers) in the interpreter."""
         taken = self._taken(arguments)
         in_sections = len(taken) > len(arguments)
         if in_sections not in self._interpreted:
@@ -343,7 +342,7 @@ class NestBody:
             self._interpreted[in_sections](*taken)
 
     def compile_and_run(self, *arguments: Any) -> None:
-        """Compile the body and run it. KernelError without Numba."""
+        """Compile the body and run it on these arguments. Raises KernelError without Numba."""
         if not numba_is_installed():
             raise KernelError(
                 f"kernel {self.analysis.name!r} cannot be compiled without Numba; install offloadrt[kernels]"

@@ -143,7 +143,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the least and the greatest number of arguments of the body; a loop nest's are checked elsewhere."""
+        """Return the least and the greatest number of arguments of the body, unless it is a loop nest."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:
@@ -186,7 +186,7 @@ class Kernel:
         """Return a loop nest with the costs of a launch with these arguments, instead of a compiler's guess.
 
         The costs are per iteration. Arrays may be phantoms (a size without values). A kernel declared by its costs is
-        returned unchanged. KernelError when a length or a scalar that a loop needs is not known.
+        returned unchanged. Raises KernelError if a length or scalar of a loop is not known.
         """
         if self.analysis is None:
             return self
@@ -231,9 +231,9 @@ class Launch:
     def slower(self, factor: float) -> Launch:
         """Return the launch with code that takes ``factor`` times as long.
 
-        A factor of time does not say which part of the code is worse. So all inputs of the kernel's time are scaled
-        alike: operations, bytes, and dependent accesses. Alone on the device, the kernel then takes `factor` times as
-        long, and the same resource bounds it as before.
+        Operations, bytes and dependent accesses are all scaled, as the factor does not say which part of the code is
+        worse. Alone on the device, the kernel then takes `factor` times as long, and the same resource bounds it as
+        before.
         """
         if factor == 1.0:
             return self
@@ -326,7 +326,7 @@ def of_source(kernel: Kernel, source: Source, collapse: int) -> Kernel:
 
 
 class KernelFields(TypedDict, total=False):
-    """The fields of a `Kernel` that callers may pass by name; an omitted field takes the default of the class."""
+    """The fields of a `Kernel` that callers may pass by name, described there; an omitted one takes its default."""
 
     name: str
     flops_per_iteration: float

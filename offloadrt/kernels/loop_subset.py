@@ -73,7 +73,7 @@ def expect(value: T, *, probability: float | None = None, trips: float | None = 
 
 
 def atomic(value: T, scope: Scope = "device") -> T:
-    """Return `value` itself; an update of an element by it is one atomic operation, as atomicAdd or `omp atomic`.
+    """Return `value` itself, and mark the update of an element that uses it as atomic, as atomicAdd or `omp atomic` do.
 
         histogram[bins[i]] += atomic(1.0)
         nearest[cells[i]] = min(nearest[cells[i]], atomic(distance[i]))

@@ -218,7 +218,7 @@ def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction (0 to 1) of an access's executions with an element near their iteration (see `expect`)."""
+    """Return the fraction (0 to 1) of an access's executions with an element near their iteration (`expect`)."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
@@ -275,7 +275,7 @@ _WINDOW = 1 << 12
 
 @attrs.frozen(eq=False)
 class Moved:
-    """The elements of one array that a launch loads, or those that it stores, in one order of access."""
+    """The elements of `element_size` bytes of one array that a launch loads, or those that it stores, in one order."""
 
     nbytes: float
     """Bytes of the elements alone, without the rest of their sectors."""
@@ -317,7 +317,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return these moves, refined by known index arrays. places: by array, bytes moved per byte of elements."""
+        """Return these moves, refined by known index arrays. places: bytes moved per byte, as `Places.moved`."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:
@@ -333,7 +333,7 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Return what the accesses to one array load from memory and store there. array: the array's size in bytes."""
+    """Return what the accesses to one array of `array` bytes load from memory and store there, in one launch."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)
@@ -420,7 +420,7 @@ SECTOR = 32
 
 @attrs.frozen
 class Waits:
-    """Counts a kernel's loads from memory, and how often a thread must wait until some of them have come."""
+    """Counts a kernel's `loads` from memory, and how often a thread `waits` until some of them have come."""
 
     loads: float
     waits: float

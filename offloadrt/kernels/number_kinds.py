@@ -47,7 +47,7 @@ class Kind:
 
     @classmethod
     def given_by(cls, parameter: str, is_complex: bool) -> Kind:
-        """Return the kind of a parameter, or of its elements: complex if it is annotated so, else as the argument's."""
+        """Return the kind of a parameter, or of its elements: complex if `is_complex`, else that of the argument."""
         return COMPLEX if is_complex else cls(frozenset((parameter,)), frozenset((parameter,)))
 
     @classmethod
@@ -86,7 +86,7 @@ def returned(function: str, operands: Kind) -> Kind:
 
 @attrs.frozen
 class IndexParameter:
-    """A kernel's parameter on whose value a loop bound or an array index depends."""
+    """A kernel's parameter, number `position` from 0, on whose value a loop bound or an array index depends."""
 
     name: str
     position: int
@@ -99,16 +99,16 @@ class IndexParameter:
 
 @attrs.define
 class WholeNumbers:
-    """Collects the parameters that loop bounds and indices depend on; refuses source that makes one a fraction."""
+    """Collects the parameters on which a nest's bounds and indices depend; refuses source that makes one a fraction."""
 
     nest: LoopNest
     floats: dict[str, ast.expr] = attrs.field(factory=dict)
-    """Ranges and elements, by the parameter through which a float could get there."""
+    """By parameter: the range or array element into which the parameter would carry a float."""
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
     """The same for truth values."""
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
-        """Check that `node`, a bound or an index, is a whole number. SourceRefused, whose message quotes `around`."""
+        """Raise SourceRefused, with a quotation of `around`, unless `node` (a bound or an index) is a whole number."""
         if _BY_FORM in kind.floating or kind.is_complex:
             match node:
                 case ast.BinOp(left=left, op=ast.Div(), right=right) if not kind.is_complex:
@@ -134,10 +134,10 @@ class WholeNumbers:
 
 
 def check_index_parameters(kernel: str, parameters: Iterable[IndexParameter], arguments: Sequence[Any]) -> None:
-    """Raise KernelError for an argument that makes a bound or an index a float or a truth value.
+    """Raise KernelError if an argument for one of `parameters` makes a bound or an index a float or a truth value.
 
-    Only the type of an array's elements matters, so phantoms (arrays without values) are checked too. A float
-    with a whole value is still a float, as it is for Python.
+    Only the type of an array's elements matters, so phantoms (arrays without values) are checked too. A float with a
+    whole value is still a float, as it is for Python.
     """
     for parameter in parameters:
         argument = arguments[parameter.position]

@@ -143,7 +143,7 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """Return the condition under which the code inside `path` runs, as alternatives.
+    """Return the condition under which the code inside `path` runs in a launch (`counting`), as alternatives.
 
     The code runs where all conditions (cuts) of at least one of the returned sets hold.
     """
@@ -301,7 +301,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` of the runs that `runs` would return: those with the smallest k of the longest steps."""
+    """Return at most `most` of the runs that `runs` would return, whose k of the longest steps is smallest."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -328,7 +328,7 @@ def ends(several: list[Runs]) -> tuple[Whole, Whole]:
 
 
 def covered(starts: Whole, after: Whole) -> int:
-    """Return how many whole numbers lie in at least one of the intervals [`starts`[k], `after`[k])."""
+    """Return how many whole numbers lie in at least one interval [`starts`[k], `after`[k])."""
     order = np.argsort(starts, kind="stable")
     starts, after = starts[order], np.maximum.accumulate(after[order])
     begin = np.maximum(starts[1:], after[:-1])
@@ -435,9 +435,8 @@ def steps_of(
 ) -> tuple[int, list[tuple[int, int]]] | None:
     """Return an affine index as (first value, [(step, count) for each loop around the access]); None for others.
 
-    shape: the array's shape. The loops must form a rectangle, or each range must have the same length for all values of
-    the outer variables: each outer loop then also moves the inner loop's first index. `around`: let any other loop run
-    over all values that its variable ever has.
+    shape: the array's shape. Each loop's range must have the same length for all values of the outer variables, else
+    the result is None; with `around`, another loop runs over all values that its variable ever has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)
@@ -534,7 +533,7 @@ def reached_ranges(
 
 
 def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
-    """Merge ranges that overlap or touch."""
+    """Return `pieces` with those ranges merged that overlap or touch."""
     apart: list[Range] = []
     for low, high in sorted(pieces):
         if apart and low <= apart[-1][1] + 1:

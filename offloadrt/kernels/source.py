@@ -209,7 +209,7 @@ class Conditional:
 
 @attrs.frozen(eq=False)
 class RangeLoop:
-    """A ``for`` over a ``range``; the range may stand inside a call of `expect`, which tells its usual length."""
+    """A ``for`` of a `variable` over a ``range``, which may stand inside a call of `expect` (its usual length)."""
 
     node: ast.For
     variable: str
@@ -240,7 +240,7 @@ Statement = Assignment | Conditional | RangeLoop
 
 
 def statements(body: Iterable[ast.stmt]) -> tuple[Statement, ...]:
-    """Convert Python's syntax nodes to this module's statements; skip `pass` and what a kernel cannot have."""
+    """Convert the syntax nodes of a `body` to this module's statements; skip `pass` and what a kernel cannot have."""
     nodes = [_statement(node) for node in body]
     return tuple(node for node in nodes if node is not None)
 

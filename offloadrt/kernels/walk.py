@@ -72,7 +72,7 @@ _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 
 @attrs.frozen
 class Value:
-    """Collects what a kernel's source says about one number: its formula, its kind, what it depends on."""
+    """Collects what a kernel's source says about a number: formula, `kind` (whole, float …), what it depends on."""
 
     polynomial: Polynomial | None = None
     """Polynomial over loop variables, scalars and lengths; None when the number has none."""
@@ -117,7 +117,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return what the source says about a binary operator's result, given what it says about the operands."""
+    """Return what the source says about the result of `left op right`, given what it says about the operands."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:
@@ -194,7 +194,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def complex_names(nest: LoopNest) -> set[str]:
-    """Return the parameters (numbers or arrays) that are annotated as complex."""
+    """Return the names of the parameters (numbers or arrays) of `nest` that are annotated as complex."""
     kinds = {argument.arg: annotated_type(argument, nest.source.names) for argument in nest.source.parameters}
     return {name for name, kind in kinds.items() if kind is not None and kind.startswith("complex")}
 
@@ -206,7 +206,7 @@ _SIZES |= {f"{kind}{bits}": bits // 8 for kind in ("int", "uint", "float") for b
 def annotated_type(argument: ast.arg, names: Mapping[str, Any]) -> str | None:
     """Return the NumPy type of elements that a parameter's annotation names: ``float32`` of ``NDArray[np.float32]``.
 
-    The annotation may be an alias of such a type among the `names` that the source can see.
+    The annotation may be an alias of such a type among the `names` (globals and so on) of the source.
     """
     for node in ast.walk(argument.annotation or ast.Constant(None)):
         if isinstance(node, ast.Name | ast.Attribute):
@@ -301,7 +301,7 @@ class Evaluation:
         return Probability(), self.expression(node, path)
 
     def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
-        """Evaluate a comparison; a compiler treats a chain of comparisons as one branch."""
+        """Return a comparison's probability and what it depends on; a chain of comparisons counts as one branch."""
         values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
         last = (*path, Branch(Probability(), node.lineno))  # a chain ends at its first comparison that does not hold
         values += [self.expression(other, last) for other in node.comparators[1:]]
@@ -369,7 +369,7 @@ class Evaluation:
         return attrs.evolve(plain, kind=Kind.of(number))
 
     def complex_operand(self, node: ast.expr, around: ast.expr, path: Path) -> Value:
-        """Evaluate an expression that must be complex. Raises SourceRefused, whose message quotes `around`."""
+        """Evaluate `node`, which must be complex, else SourceRefused is raised with a quotation of `around`."""
         value = self.expression(node, path)
         if not value.kind.is_complex:
             what = f"{text(around)} is not of a complex number"
@@ -404,7 +404,7 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Return the value with a polynomial of one new symbol, for its operation, if a launch will know the result.
+        """Return `value` with a polynomial of one new symbol, for its operation, if a launch will know the result.
 
         That is so for whole numbers computed from scalars and lengths alone; another value is returned unchanged.
         """
@@ -510,7 +510,7 @@ _DIFFERENCE: dict[type[ast.cmpop], tuple[int | None, int | None]] = {
 
 
 def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within, ...]:
-    """Return the index ranges (low <= index <= high) that together express a comparison or a chain of comparisons.
+    """Return the index ranges (low <= index <= high) that express a comparison of `values` by `ops` (``a < b <= c``).
 
     Index and bounds are whole numbers: polynomials in loop variables, scalars and lengths. The result is empty when
     some part of the comparison is no range.

@@ -80,7 +80,7 @@ def page_size(spec: MachineSpec) -> int:
 
 
 def fault_spec(spec: MachineSpec) -> FaultSpec:
-    """Return the parameters of kernels' page faults. ProfileError if `fault.range` is no multiple of a page."""
+    """Return the parameters of kernels' page faults. Raises ProfileError if `fault.range` is no multiple of a page."""
     fault, size = spec.read(FaultSpec), page_size(spec)
     if fault.range % size:
         raise ProfileError(spec.path, "fault.range", f"is {fault.range} bytes, no multiple of a page of {size} bytes")
@@ -123,7 +123,8 @@ class Device(ABC):
 
     Its actors are spawned when the first stream is opened, within a run. Several ``processes`` share a device as
     ``compute/sharing.py`` says; each process uses an object of its own (``of_process``), with its own blocks and
-    queues. ``fill``: the value of unwritten bytes of memory. ``first``: the lowest ``index`` of a device on this node.
+    queues. ``fill``: the value of unwritten bytes of memory. ``faults``: an APU's page faults. ``first``: the lowest
+    ``index`` of a device on this node.
     """
 
     shares_memory: ClassVar[bool]
@@ -259,7 +260,7 @@ class Device(ABC):
 
 
 class DiscreteGpu(Device):
-    """A GPU with its own memory. It has copy ``engines`` by direction, links, and hardware ``queues``."""
+    """A GPU with its own memory, copy ``engines`` by direction, and hardware ``queues``; parameters as in `Device`."""
 
     shares_memory = False
 
@@ -367,7 +368,7 @@ class Apu(Device):
     """CPU and GPU with one common memory, as in an MI300A: DMA ``rings`` and ``hsa_queues``.
 
     ``pages`` is the GPU's page table for the memory that it shares with the host; ``faults`` handles kernels that find
-    a page missing in that table.
+    a page missing in that table. The parameters are those of `Device`.
     """
 
     shares_memory = True

@@ -55,8 +55,8 @@ class Cores:
     """The host's ``count`` equal cores. A thread that waits for anything but a core gives its core up.
 
     A pinned thread (``pin``) has one core and takes turns with other threads that are pinned there. Other threads leave
-    that core alone, as an operating system does while other cores are idle. With ``uncontended`` every thread has a
-    core of its own (an ablation).
+    that core alone, as an operating system does while other cores are idle. ``host_time`` counts the work. With
+    ``uncontended`` every thread has a core of its own (an ablation).
     """
 
     takes_turns = True
@@ -144,7 +144,7 @@ class Cores:
             self._pinned[actor] = self._own[core]
 
     def inherit(self, actors: Iterable[Actor], parent: Actor) -> None:
-        """Pin new threads to the core of the thread that creates them, if that thread itself is pinned."""
+        """Pin the new threads `actors` to the core of `parent`, which creates them, if `parent` itself is pinned."""
         if (own := self._pinned.get(parent)) is not None:
             self._pinned |= dict.fromkeys(actors, own)
 
@@ -365,7 +365,7 @@ class _Copied:
 class HostMemory:
     """The host's memory: gives out addresses in heap, stack and globals, makes copies, and gives pages on first touch.
 
-    A copy runs on a core at ``bandwidth_1t`` bytes/s, and all copies together run at most at ``bandwidth_all``.
+    A copy runs on one of ``cores`` at ``bandwidth_1t`` bytes/s; all copies together run at most at ``bandwidth_all``.
     ``pages`` is the CPU's page table: the pages that the operating system has given to the program on first touch.
     ``population`` has the cost of such a page; it is read at the first use, as many programs touch none. ``contents``
     has the arrays that a device can reach by address. Each process has its own addresses, pages and contents
@@ -419,7 +419,7 @@ class HostMemory:
         return memory
 
     def allocate(self, nbytes: int, align: int = 16, region: Region = "heap") -> int:
-        """Return an address for ``nbytes`` bytes in a region: heap, stack, global or managed.
+        """Return an address, a multiple of ``align``, for ``nbytes`` bytes in a region: heap, stack, global or managed.
 
         As in malloc, a block of the same size that was released last is reused. Blocks are neither split nor merged, so
         a program with blocks of many sizes touches more new pages than with glibc. Raises ValueError for a negative
@@ -447,8 +447,7 @@ class HostMemory:
     def mapped(self, low: int, high: int) -> tuple[int, int]:
         """Return the part of [low, high) that lies in memory which the operating system has mapped for the program.
 
-        A region (heap, stack, …) grows: nothing is mapped beyond its top yet. Addresses outside all regions count as
-        mapped.
+        A region (heap, stack, …) grows: nothing is mapped beyond its top yet. Other addresses count as mapped.
         """
         for region, begin in self._bases.items():
             end = self._tops[region]
@@ -473,7 +472,7 @@ class HostMemory:
             self._host_time.seconds[category] += self._sim.now - arrival
 
     async def copy_on_core(self, nbytes: int, over: Shared | None = None, rate: float | None = None) -> None:
-        """Copy ``nbytes`` bytes as `copy` does, on a core that the caller holds, without accounting for host time."""
+        """Copy ``nbytes`` bytes as `copy` does, on a core that the caller holds, without a count of host time."""
         begin, alone = self._sim.now, rate or self._bandwidth_1t
         self._copying.rise()
         try:
@@ -513,7 +512,10 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear ``nbytes`` bytes in the calling thread. besides: seconds of its other work, such as page faults."""
+        """Clear ``nbytes`` bytes in the calling thread.
+
+        besides: seconds of other work that the thread does in between, such as page faults.
+        """
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2
@@ -563,7 +565,7 @@ class HostWorkersSpec:
     """Whether each algorithm has all cores for itself (an ablation)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
-        """Return how many cores an algorithm can use: at most one per iteration, and only one if not ``parallel``."""
+        """Return how many cores a ``launch`` can use: at most one per iteration, and only one if not ``parallel``."""
         return float(max(1, min(self.cores, launch.iterations))) if parallel else 1.0
 
 
@@ -582,7 +584,7 @@ class HostWorkersStatistics:
 
 
 class HostWorkers:
-    """The host's worker threads, which execute algorithms.
+    """The host's worker threads, which execute algorithms and share the bandwidth of ``memory``.
 
     They do not compete for cores with the program's host threads (``Cores``): an algorithm's caller waits for its end,
     so only other host threads could lose a core. A program with as many busy host threads as cores is predicted too

@@ -41,7 +41,7 @@ class ThreadDied(BaseException):
 
 @attrs.frozen
 class InjectedFault:
-    """One fault to inject into a run; ``text`` is how the user wrote it."""
+    """One fault of a `kind` (such as a failing call) to inject into a run; ``text`` is how the user wrote it."""
 
     kind: FaultKind
     name: str = ""
@@ -137,7 +137,10 @@ class Injector:
                 FaultAlarm(self._sim, fault.since, partial(self._lose, fault))
 
     def strike(self, kind: FaultKind, name: str, where: str) -> InjectedFault | None:
-        """Count an event; return the fault that affects it, or None. ``where`` names the affected part in reports."""
+        """Count an event of a kind and name; return the fault it suffers, or None.
+
+        ``where``: its place, for reports.
+        """
         self._events[kind] += 1
         if kind == "call":
             self.calls.append(name)

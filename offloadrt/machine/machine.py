@@ -121,12 +121,12 @@ def instance_spec(spec: MachineSpec, profile: InstanceProfile) -> MachineSpec:
 class Machine:
     """The emulated hardware of one run, built from a profile.
 
-    ``devices`` is the number of accelerators in use. ``fill`` is the value of each byte of device memory that nobody
-    has written. ``peers`` holds the links between discrete devices; None on an APU. ``processes`` share the machine,
-    each through an object of its own (``of_process``): an address space and contexts on the same cores, memories and
-    devices. ``injector`` injects faults; None in a run without. ``beside`` is the previous node of a cluster: the
-    numbers of processes, devices, copies and kernels continue from there. Raises ProfileError when the profile lacks an
-    entry, or has fewer devices.
+    ``calls`` counts API calls. ``devices`` is the number of accelerators in use. ``fill`` is the value of each byte of
+    device memory that nobody has written. ``peers`` holds the links between discrete devices; None on an APU.
+    ``processes`` share the machine, each through an object of its own (``of_process``): an address space and contexts
+    on the same cores, memories and devices. ``injector`` injects faults; None in a run without. ``beside`` is the
+    previous node of a cluster: the numbers of processes, devices, copies and kernels continue from there. Raises
+    ProfileError when the profile lacks an entry, or has fewer devices.
     """
 
     def __init__(

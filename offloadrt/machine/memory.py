@@ -360,10 +360,7 @@ class DeviceMemory:
         return block, 1
 
     def block_of(self, address: int) -> Block:
-        """Return the block that holds ``address``, which may lie anywhere within it.
-
-        Raises InvalidDeviceAddress when no block does.
-        """
+        """Return the block that holds ``address``, anywhere within it. Raises InvalidDeviceAddress if none does."""
         if (block := self._blocks.get(address)) is not None:  # nearly always the address at which a block begins
             return block
         if (nearest := self._blocks.before(address)) is not None:
@@ -386,7 +383,7 @@ class DeviceMemory:
     def is_phantom(self, address: int) -> bool:
         """Return whether the block that holds ``address`` has no bytes.
 
-        Raises InvalidDeviceAddress when no block holds it.
+        Raises InvalidDeviceAddress if none holds it.
         """
         return self.block_of(address).phantom
 
@@ -406,10 +403,7 @@ class DeviceMemory:
         return self._backing.view(address, nbytes, *block.region)
 
     def array(self, array: DeviceArray) -> npt.NDArray[np.generic]:
-        """Return a NumPy view of an array in this memory.
-
-        Raises InvalidDeviceAddress unless it lies in one block that is no phantom.
-        """
+        """Return a NumPy view of an array. Raises InvalidDeviceAddress unless it lies in one block that has bytes."""
         return self.view(array.address, array.nbytes).view(array.dtype).reshape(array.shape)
 
     def _extent(self, nbytes: int) -> int:
@@ -599,7 +593,7 @@ class PageTable:
 # Statistics of kernels' page faults on an APU, and the error when a kernel may not fault.
 @attrs.frozen
 class AccessFault:
-    """An access to a page that the GPU cannot translate, by a kernel that may not fault (XNACK is off)."""
+    """An access to a page that the GPU cannot translate, by the kernel `name` on a device where XNACK is off."""
 
     address: int
     """The first byte without translation that the kernel accessed in host memory."""

@@ -48,7 +48,7 @@ class StreamCommand(Protocol):
 
 
 class PacketQueue(Protocol):
-    """The queue into which a stream puts packets: a hardware queue, or on an APU the HSA queue that it holds now."""
+    """The queue, with a `number`, into which a stream puts packets; on an APU, the HSA queue that it holds now."""
 
     number: int
 
@@ -142,7 +142,8 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     """Number of the copy, unique in a run."""
     stream: Stream
     cause: int
-    """The directive that caused the copy; all messages have this field."""
+    """The number of the directive that caused the copy; all messages have this field, and `done`, set at the
+    completion."""
     direction: str
     nbytes: int
     memory: str
@@ -215,7 +216,7 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class WaitPacket(msgspec.Struct, frozen=True, eq=False):
-    """A packet that holds up the packets behind it in its stream until ``event`` is set."""
+    """A packet that holds up the packets behind it in its stream until ``event`` is set; then ``done`` is set, too."""
 
     stream: Stream
     event: Signal
@@ -223,7 +224,7 @@ class WaitPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
-    """Message to the migration worker: migrate ``nbytes`` of managed memory from address ``begin``, in stream order."""
+    """Message to the migration worker: migrate managed memory, from address ``begin`` on, to the device or the host."""
 
     stream: Stream
     cause: int
@@ -243,7 +244,7 @@ class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class DmaPacket(msgspec.Struct, frozen=True, eq=False):
-    """Message to a DMA ring: transfer ``nbytes`` once ``depends`` is set; the packet waits in the ring until then."""
+    """Message to a DMA ring: transfer ``nbytes``, as in `CopyPacket`; it waits in the ring until ``depends`` is set."""
 
     number: int
     cause: int
@@ -279,7 +280,7 @@ class DrainKernels(msgspec.Struct, frozen=True):
 class SuspendKernels(msgspec.Struct, frozen=True):
     """Message to the compute units: stop the kernels of all processes, and start no new one until ResumeKernels.
 
-    The reply comes when they have stopped.
+    The reply comes when they have stopped. ``reason``: the driver call.
     """
 
     reason: str
@@ -373,7 +374,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AccessNotification(msgspec.Struct, frozen=True):
-    """Message to the access-counter worker: the counter of a region of host memory has reached its threshold."""
+    """Message to the access-counter worker: the counter of a region in block number `block` is at its threshold."""
 
     block: int
     pages: int

@@ -64,7 +64,7 @@ P = TypeVar("P")
 
 
 class DeviceQueue(Generic[P]):
-    """Base class of a device's queues: the mailbox, statistics since ``born``, and packets whose doorbell was lost."""
+    """Base of a device's queues, such as "hsa queue 0" (kind and number); counts since ``born`` (virtual seconds)."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
         self.sim = sim
@@ -108,8 +108,8 @@ class DeviceQueue(Generic[P]):
 class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
-    Dispatching takes no time of its own, because the profile's launch and copy latencies were measured from end to end
-    and contain it.
+    Dispatching takes no time, because the profile's launch and copy latencies contain it. ``engines``: by direction;
+    ``compute``, ``migrations``, ``relay``: who gets kernels, prefetches and copies between devices.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class HardwareQueues:
     _pools: dict[int, _Pool] = attrs.field(factory=dict, init=False)
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream on the next queue in turn, and make that queue if no stream has used it yet."""
+        """Make a stream of a priority on its next queue in turn, which is made if no stream has used it yet."""
         pool = self._pools.setdefault(priority, _Pool())
         turn = self._choose(pool)
         pool.opened += 1
@@ -253,7 +253,7 @@ class HardwareQueues:
 # in flight, whether either has packets or not. If all have, nothing changes until the quantum after.
 @attrs.frozen
 class SlotSpec:
-    """The number of HSA queues that the hardware serves at once, and how often they are exchanged."""
+    """The number of HSA queues that the hardware serves at once (`slots`), and how often they are exchanged."""
 
     slots: Annotated[int, "runlist.hardware_queues"]
     quantum: Annotated[float, "runlist.quantum"]
@@ -390,7 +390,8 @@ class QueueSlots:
 class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
     """One HSA queue. The actor that submits a packet also dispatches it; the queue's own actor waits at barriers.
 
-    Dispatching takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier.
+    Dispatching takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier. ``slots``:
+    the hardware queues, if fewer.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ Without this tolerance the user would set another timer, of less than the clock 
 
 
 class Ticket(msgspec.Struct, eq=False):
-    """Identifies one user of a shared resource, from the time it arrives until it leaves."""
+    """Identifies one user of a shared resource, from arrival until departure."""
 
     group: _Class
     """The group of all users with the same cap."""
@@ -147,7 +147,7 @@ class FairShare:
         return ticket
 
     def leave(self, now: float, ticket: Ticket) -> float:
-        """Remove a user, finished or not, at the virtual time ``now``; return the units that the user did not get."""
+        """Remove the user with this ticket, finished or not, at time ``now``; return the units that it did not get."""
         if now > self._now:
             self.advance(now)
         group = ticket.group
@@ -174,14 +174,14 @@ class FairShare:
         return limited
 
     def halt(self, now: float) -> None:
-        """Stop all users until ``resume`` has been called as often as ``halt``."""
+        """Stop all users at the time ``now``, until ``resume`` has been called as often as ``halt``."""
         self.advance(now)
         self._halts += 1
         self._spare = None
         self._divide()
 
     def resume(self, now: float) -> None:
-        """Take back one ``halt``; after the last one, all users are served again."""
+        """Take back one ``halt`` at the time ``now``; after the last one, all users are served again."""
         self.advance(now)
         self._halts -= 1
         assert self._halts >= 0, "resumed more often than halted"
@@ -212,7 +212,7 @@ class FairShare:
         return best, self._now + (soonest if soonest > 0.0 else 0.0)
 
     def is_finished(self, ticket: Ticket, now: float = 0.0) -> bool:
-        """Tell whether a user has got all its units by now, or by the last call, up to the clock's resolution."""
+        """Tell whether the user with this ticket has got all its units by ``now``, up to the clock's resolution."""
         if now > self._now:
             self.advance(now)
         # What it lacks is nothing when times and marks cannot resolve it.
@@ -287,13 +287,13 @@ class SharedPool:
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
-        """Remove a user that was added by ``enter``, instead of calling ``finish`` for it."""
+        """Remove the user with this ticket from ``enter``, instead of calling ``finish``."""
         self.share.leave(self._sim.now, ticket)
         if self.share.users:
             self._wake_first()
 
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
-        """Wait until a user has got all its units. ``came``: the user arrives only now, by this call."""
+        """Wait until the user with this ticket has all its units. ``came``: the user arrives only now, by this call."""
         sim, share = self._sim, self.share
         try:
             while not share.is_finished(ticket, sim.now):

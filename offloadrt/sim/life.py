@@ -59,7 +59,7 @@ class Caretaker:
         await wait_task_rescheduled(abort)
 
     def took(self, actor: Actor, cancel: Callable[[], None]) -> None:
-        """Register a new daemon without a Trio task; `cancel` is the function that cancels the daemon."""
+        """Register a new daemon without a Trio task; `cancel` is the function that cancels it."""
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
@@ -76,7 +76,7 @@ class Caretaker:
 
 
 def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
-    """Let Ctrl-C raise KeyboardInterrupt in an actor's ``async def`` function; return False for another callable.
+    """Let Ctrl-C raise KeyboardInterrupt inside `fn`, an ``async def`` function; return False for other callables.
 
     The caller runs any other callable inside `_interruptible`, which lets Ctrl-C in, too, but costs one more frame.
     """
@@ -147,7 +147,7 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 
 # ---------------------------------------------------------------------- dormant daemons
 class Dormant:
-    """A daemon that has no Trio task until its first message comes; ``actor.send`` is one of its methods.
+    """A daemon that has no Trio task until the first message comes to ``box``; ``actor.send`` is one of its methods.
 
     The function ``begin`` starts the Trio task and returns the next step for the scheduler's loop; ``ended`` removes
     the actor from the run.
@@ -240,9 +240,9 @@ def start_service(
     name: str,
     chosen: bool,
 ) -> Actor:
-    """Start a daemon that needs no Trio task with the engine ``turbo``; return its actor.
+    """Start ``fn(*args)`` as a daemon that needs no Trio task with the engine ``turbo``; return its actor.
 
-    chosen: the strategy lets the daemon begin; otherwise its first message does.
+    chosen: the strategy lets the daemon begin; otherwise its first message does. nursery: where Trio tasks start.
     """
     actor = Actor(sim, sim.next_index(), name, daemon=True)
     actor.waits_first = not chosen

@@ -21,7 +21,7 @@ NOBODY: list[Actor] = []
 
 @attrs.frozen
 class SignalStatistics:
-    """Says whether a `Signal` is set, and how many actors wait for it."""
+    """Says whether a `Signal` is set, and how many actors wait for it (`tasks_waiting`)."""
 
     is_set: bool
     tasks_waiting: int
@@ -30,7 +30,7 @@ class SignalStatistics:
 class Signal:
     """A one-shot event: ``set(value)`` resumes all waiters in FIFO order; ``await wait()`` returns the value.
 
-    Once the signal is set, ``wait`` returns at once. RuntimeError for a second ``set``. A signal can have a callback.
+    Once the signal is set, ``wait`` returns at once. Raises RuntimeError for a second ``set``. It can have a callback.
     """
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")
@@ -115,7 +115,7 @@ TIMED_OUT: Final = _TimedOut()
 
 @attrs.frozen
 class MailboxStatistics:
-    """Counts the messages put into and got from a `Mailbox` so far, and the messages and actors that wait now."""
+    """Counts the messages put into and got from a `Mailbox`, those in it now (`items`), and the waiting actors."""
 
     put: int
     got: int
@@ -126,7 +126,7 @@ class MailboxStatistics:
 class Request:
     """A message whose sender waits for a reply: ``message``, ``caller``, ``reply(value)``.
 
-    ``open`` is True until somebody has replied or the caller has given up.
+    ``open`` is True until somebody has replied or the caller has given up. ``box``: the mailbox to which it was sent.
     """
 
     __slots__ = ("box", "caller", "message", "open")
@@ -192,7 +192,7 @@ class Mailbox:
 
     @uninterrupted
     def put(self, item: Any) -> None:
-        """Hand a message to the actor that has waited longest, or queue it if no actor waits."""
+        """Hand the message `item` to the actor that has waited longest, or queue it if no actor waits."""
         self._put += 1
         if self.getters:
             getter = self.getters.popleft()
@@ -272,7 +272,7 @@ class Mailbox:
 
 
 class Expiry:
-    """A timer of ``get_until``: at its time, the waiting actor gets TIMED_OUT and runs next."""
+    """A timer of ``get_until``: at its time, ``target``, which waits at ``box``, gets TIMED_OUT and runs next."""
 
     __slots__ = ("box", "fired", "target")
     is_actor = False

@@ -90,7 +90,7 @@ class Figures:
 
     @classmethod
     def of(cls, statistics: object) -> Self:
-        """Make a record from those attributes of `statistics` that have the names of this class's fields."""
+        """Make a record of this class from those attributes of `statistics` that have its fields' names."""
         return cls(*(getattr(statistics, field.name) for field in attrs.fields(cls)))
 
     def __add__(self, other: Self) -> Self:
@@ -109,9 +109,10 @@ class Figures:
 
 @attrs.frozen
 class LockUse(Figures):
-    """Says how often a lock was taken, how often an actor had to wait for it, and the virtual seconds waited and held.
+    """Counts how often a lock was taken (`acquired`) and how often an actor had to wait for it (`contended`).
 
-    Times are sums over all acquisitions; waits that were cancelled are included.
+    `wait_s` and `hold_s` are the virtual seconds waited and held, summed over all acquisitions, cancelled waits
+    included.
     """
 
     acquired: int
@@ -245,7 +246,7 @@ class Lock(Entered):
 
 @attrs.frozen
 class SemaphoreStatistics:
-    """Waits and free units of a semaphore; ``wait_s`` sums virtual seconds over all waits, cancelled ones included."""
+    """Counts of a semaphore: `value` units are free; `contended` acquisitions waited, for `wait_s` virtual seconds."""
 
     acquired: int
     contended: int
@@ -309,7 +310,7 @@ class Semaphore(Entered):
 
 @attrs.frozen
 class RWLockStatistics:
-    """Counts and virtual seconds (``_s``) of the uses of an `RWLock`; ``read_hold_s`` is the sum over all readers."""
+    """Uses of an `RWLock`, with virtual seconds (``_s``); `contended` ones waited. Readers' holds are added up."""
 
     read_acquired: int
     write_acquired: int
@@ -482,7 +483,7 @@ class RWLock(Resource):
 
 @attrs.frozen
 class StationStatistics:
-    """Use of a station; ``busy_s`` sums the virtual seconds of service over all servers, running services included."""
+    """Use of a station, in virtual seconds. ``busy_s`` sums over all servers, of which `in_service` are busy now."""
 
     served: int
     """Number of services that have ended."""
@@ -525,7 +526,7 @@ class Station(Resource):
     def serve(self, dt: float) -> Generator[Any, Any, None]:
         """Wait for a server and occupy it for ``dt`` virtual seconds.
 
-        Raises ValueError if dt is negative, infinite or NaN.
+        Raises ValueError unless dt is finite and >= 0.
         """
         if not 0.0 <= dt < inf:
             raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")

@@ -78,7 +78,7 @@ come before everything else that is due then, in order of spawning.
 
 
 def uninterrupted(function: F) -> F:
-    """Protect a function from Ctrl-C: KeyboardInterrupt is raised in the user's code, never inside the scheduler."""
+    """Decorate a function of the scheduler so that Ctrl-C raises KeyboardInterrupt only later, in the user's code."""
     code_owner: Any = function
     enable_ki_protection(code_owner)
     return function
@@ -141,7 +141,7 @@ def remove(heap: list[Timer], item: Any) -> None:
 
 
 class Actor:
-    """A task of the run, with a ``name`` and an ``index`` in order of spawning.
+    """A task of the run; ``index`` counts actors in order of spawning. The run's end does not wait for a ``daemon``.
 
     All other fields belong to the scheduler, except two for the code that started the actor: ``cause``, the number of
     the directive for which the actor works (0: none), and ``data``, what the layers above the scheduler know of a host
@@ -263,7 +263,7 @@ class Actor:
         return True
 
     def abort(self, raise_cancel: Callable[[], Any]) -> Abort:
-        """Deliver Trio's cancellation of a parked actor; called by Trio.
+        """Deliver Trio's cancellation, ``raise_cancel``, to a parked actor; called by Trio.
 
         The scheduler does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
         order of a set, which differs from run to run; the heap has them in order of spawning. An actor that has been
@@ -278,8 +278,8 @@ class Actor:
     def interrupted(self) -> Generator[Any, Any, None]:
         """Raise the error that cut the actor's wait short: a cancellation or a timeout.
 
-        A cancellation turns a detached actor into a plain Trio task first: from then on Trio raises Cancelled at each
-        of its waits, which the trampoline could not do.
+        A cancellation first turns an actor that Trio does not step into a plain Trio task: from then on Trio raises
+        Cancelled at each of its waits, which the loop of the engine ``turbo`` could not do.
         """
         interruption = self.interruption
         self.interruption = None
@@ -326,7 +326,7 @@ class Actor:
 
 
 class LateCancel:
-    """A cancellation of a resumed actor that Trio does not step; it takes effect when the actor yields next."""
+    """A cancellation of a resumed actor that Trio does not step; ``raise_cancel`` runs when the actor yields next."""
 
     __slots__ = ("actor", "raise_cancel")
 
@@ -342,8 +342,8 @@ class LateCancel:
 class Scheduler:
     """The state that all parts of a run share, and the operations from which waiting primitives are built.
 
-    `Simulation` adds the loop that steps the actors. Actors, scopes, nurseries, the ready queue and the watch read and
-    write these fields directly: a method for each access would cost a call in every step.
+    `Simulation` adds the loop that steps the actors, and explains the parameters. Actors, scopes, nurseries, the ready
+    queue and the watch read and write these fields directly: a method for each access would cost a call in every step.
     """
 
     __slots__ = (
@@ -444,7 +444,7 @@ class Scheduler:
         return me
 
     def in_wrong_thread(self) -> UnregisteredTask:
-        """End the run, as another thread of the operating system made a call; return the error for that call."""
+        """End the run because another thread of the operating system made a call; return the error for that call."""
         error = UnregisteredTask(
             f"t={self.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, "
             "where no virtual time passes; a program's threads are actors: await run.parallel(body, num_threads=2)"
@@ -453,7 +453,7 @@ class Scheduler:
         return error
 
     def stepped_by_hand(self, me: Actor) -> SimulationError:
-        """End the run, as `me` has gone on although it waits; return the error for it."""
+        """End the run because other code than the scheduler resumed ``me`` while it waits; return the error."""
         if me.waits_for is not None:
             me.waits_for.forget(me)
             me.waits_for = None
@@ -490,7 +490,7 @@ class Scheduler:
         return me.value
 
     def until_due(self, me: Actor, due: float) -> Awaitable[None]:
-        """Wait until virtual time ``due``."""
+        """Suspend ``me``, the running actor, until virtual time ``due``."""
         return PASSED if self.set_timer(me, due) else _suspended(me)
 
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
@@ -519,7 +519,7 @@ class Scheduler:
     @uninterrupted
     @types.coroutine
     def pause(self, me: Actor, cancellable: bool = True) -> Generator[Any, Any, None]:
-        """Let Trio handle signals and cancellations and run tasks that it has woken; then resume this actor first."""
+        """Let Trio handle signals, its woken tasks and, if ``cancellable``, cancellations; then resume ``me`` first."""
         self.trio_has_work = False
         if not self.operations_left:
             # Operations that passed without a wait are steps: `look_around` notices a loop over free locks.

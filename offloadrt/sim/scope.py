@@ -77,10 +77,10 @@ class Attached(AsyncOnly):
 
 
 class TimeoutScope:
-    """The scope of ``move_on_after`` and ``fail_after``: when the time is up, it ends the actor's wait with an error.
+    """The scope of ``move_on_after`` and ``fail_after``: after ``dt`` seconds it ends the actor's wait with an error.
 
     It does so once, so clean-up code may wait again. ``timed_out`` says whether the time ran out. Only the actor that
-    opened the scope is interrupted.
+    opened the scope is interrupted. With ``fail`` the body's end raises SimTimeout.
     """
 
     def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
@@ -132,7 +132,7 @@ class TimeoutScope:
 
 
 class Alarm:
-    """A timer that interrupts an actor. A disarmed alarm leaves the heap, so that it does not advance time.
+    """A timer that raises ``expired`` in the actor ``target``. A disarmed alarm leaves the heap and advances no time.
 
     If the actor waits in Trio itself, the alarm cancels the ``RawSection`` entered since, or else the scope ``raw``.
     """

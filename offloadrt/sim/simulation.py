@@ -82,7 +82,7 @@ class Fence:
 
 
 class Trampoline:
-    """Makes the steps of actors that Trio does not step, until Trio has work or a number of steps (`slice`) is made."""
+    """Makes the steps of actors that Trio does not step, until Trio has work or `slice` steps are made."""
 
     __slots__ = ("_sim", "_slice")
 
@@ -232,7 +232,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         daemon: bool = False,
         serves: Mailbox | None = None,
     ) -> Actor:
-        """Start an actor that runs ``await fn(*args)``. A run ends when all actors that are no daemons have ended.
+        """Start an actor that runs ``await fn(*args)``. The run's end does not wait for a ``daemon``.
 
         ``serves``, for a daemon: the mailbox from which ``fn`` gets a message before it does anything that others can
         notice. Until the first message, the daemon costs almost no time of the real processor.
@@ -328,10 +328,11 @@ class Simulation(Scheduler, trio.abc.Clock):
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Resume the actor that is due. Trio calls this only when its run queue is empty; it never really sleeps.
+        """Resume the actor that is due. Trio calls this when its run queue is empty; ``deadline`` is Trio's own.
 
-        The engine ``native`` resumes one actor, the engine ``turbo`` makes many steps. No error may be raised here,
-        since Trio would take it for an internal error of its own. The watchdog raises the error in a task instead.
+        The engine ``native`` resumes one actor, the engine ``turbo`` makes many steps; nothing really sleeps. No error
+        may be raised here, since Trio would take it for an internal error of its own. The watchdog raises it in a task
+        instead.
         """
         if (last := self.running) is not None:
             if last.waits_for is None and not last.finished:  # it does not wait in virtual time: then in Trio itself

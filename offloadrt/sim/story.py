@@ -76,10 +76,10 @@ def _split(frames: Frames) -> tuple[str, FrameType | None]:
 
 
 def call(frames: Frames) -> tuple[str, str]:
-    """Return `FILE:LINE` of the innermost frame of the user's program, and the name of what it has called there.
+    """Return `FILE:LINE` of the innermost of the `frames` in the user's program, and the name of what is called there.
 
     A name of Trio's begins with `trio.`. A name of this package has its class in small letters, as in `run.parallel`.
-    Both results are empty when they are not known, and the name also for what `async with` calls.
+    Both results are empty where they are not known; the name is also empty for what `async with` calls.
     """
     site, called = _split(frames)
     return site, _name_of(called)
@@ -104,7 +104,7 @@ LISTED = 20
 
 
 def holder(target: Any) -> str:
-    """Return for a deadlock report who holds the lock ``target``: ``" held by host0"``; empty if nobody is known."""
+    """Return who holds the lock ``target``, as a deadlock report writes it: ``" held by host0"``; else empty."""
     owners = target.holders() if hasattr(target, "holders") else []
     return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
 
@@ -198,9 +198,9 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
 def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "") -> BaseException:
     """Return an error that explains `error` better, or `error` itself.
 
-    A SimulationError with the reason `why` replaces an error, as does one for an error that cannot be printed, which
-    would break Trio. DetachedTrioCall replaces Trio's complaint about a call out of a detached actor. TypeError
-    replaces an AttributeError of an argument that the user's program has passed to this package.
+    A SimulationError replaces an `error` with a reason `why`, and one that cannot be printed, which would break Trio.
+    DetachedTrioCall replaces Trio's complaint about a call by an actor that Trio does not step. TypeError replaces an
+    AttributeError of an argument that the user's program has passed to this package.
     """
     try:
         repr(error), str(error)
@@ -240,8 +240,8 @@ def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
 def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
     """Return the one error inside nested groups of nurseries, or the group itself if there are several.
 
-    An error whose ``__cause__`` is another one of the group is its consequence in an actor that went on at the same
-    instant: the cause stands for both.
+    If one error of a group is the ``__cause__`` of another (raised in another actor at the same instant), it stands for
+    both.
     """
     errors = {id(error): error for error in _leaves(group)}
     first = [error for error in errors.values() if id(error.__cause__) not in errors]

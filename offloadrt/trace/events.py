@@ -41,7 +41,7 @@ class Event:
     sizes: ClassVar[tuple[str, ...]] = ()
     """Names of the payload fields that count in the trace hash."""
     label: ClassVar[str] = ""
-    """The name of the class, by which a row says what kind of event it is."""
+    """The name of the class, which is the first item of the event's row in the trace."""
     code: ClassVar[int] = 0
     """The number of the class in the trace hash: the CRC-32 of its name, the same on every machine."""
     payload: ClassVar[tuple[str, ...]] = ()
@@ -94,7 +94,7 @@ def event(cls: type[Any]) -> type[Any]:
 
 
 def to_ns(time_ps: int) -> int:
-    """Round picoseconds to integer nanoseconds, such that an event inside another one stays inside it."""
+    """Round the picoseconds ``time_ps`` to integer nanoseconds, so that an event inside another one stays inside it."""
     return (time_ps + 500) // 1000
 
 
@@ -281,7 +281,7 @@ class CallBegin(Event):
 
 @event
 class CallEnd(Event):
-    """The driver call returned; the actor that wrote its begin writes this event."""
+    """The driver call named `api` returned; the actor that wrote its begin writes this event."""
 
     api: str
 
@@ -320,7 +320,7 @@ class MessageReceived(Event):
 
 @event
 class CopyBegin(Event):
-    """A copy engine began a transfer."""
+    """A copy engine began a transfer of `bytes` bytes."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     copy: int
@@ -385,7 +385,7 @@ class Drain(Event):
 
 @event
 class Resume(Event):
-    """The compute units run kernels again after a drain."""
+    """The compute units run kernels again after a drain; `reason` is the `Drain`'s."""
 
     reason: str
 
@@ -469,14 +469,14 @@ class Prefault(Event):
 
 @event
 class SignalWaitBegin(Event):
-    """An actor began to wait for a completion (a stream, an event, a signal)."""
+    """An actor began to wait for a completion (of a stream, an event or a signal), whose name is `signal`."""
 
     signal: str
 
 
 @event
 class SignalWaitEnd(Event):
-    """The completion that the actor waited for has come, or the actor was cancelled."""
+    """The completion `signal` that the actor waited for has come, or the actor was cancelled."""
 
     signal: str
 

@@ -21,7 +21,7 @@ ACTOR = "actor_name"
 
 
 class JsonLines:
-    """A sink that writes each event as a JSON object on its own line: name, time_ns, actor, and applicable fields.
+    """A sink that writes each event as a JSON object on a line: its class's name, `time_ns`, actor, and other fields.
 
     `device` and `queue` are left out when the event concerns none, `cause` when no directive caused it. The file at
     `path` is overwritten. Raises OSError when it cannot be written.

@@ -125,11 +125,9 @@ class CausalObserver(ResumptionObserver, Protocol):
 class Trace:
     """The recorder of a run; also the simulation's observer (set `sim.observer = trace`).
 
-    sim: gives `now` (virtual seconds) and `current.index`.
-    record: keep the events in memory, for `rows` and `events`.
-    hash: keep the streaming hash, for `hash()`.
-    sinks: get every row, in blocks; `close()` writes what is left and closes them.
-    causal_log: also the simulation's; notes which actor resumes which, and where directives stand in the source.
+    sim: gives `now` (virtual seconds) and `current.index`. record: keep the events in memory, for `rows` and `events`.
+    hash: keep the streaming hash, for `hash()`. sinks: get every row, in blocks; `close()` writes what is left and
+    closes them. causal_log: the observer that the simulation has under this name (see `CausalObserver`).
     """
 
     __slots__ = (
@@ -202,7 +200,7 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event that `count` and the hash leave out; its time is `in_s` virtual seconds from now.
+        """Record an event that `count` and the hash leave out, with the time `in_s` virtual seconds from now.
 
         kind: the event's class. of: its actor, device and cause (the directive's number). what: its other fields.
         """
@@ -391,7 +389,8 @@ class FaultPhase:
     def works(self, seconds: float, scale: float) -> None:
         """Note that the last piece of work in this phase of serving faults begins and takes `seconds`.
 
-        `parts`, the costs of the work's parts in seconds, are multiplied by `scale`; the last part ends with the phase.
+        The trace shows the work divided as the field `parts` says, with those seconds times `scale`; the last ends with
+        the phase.
         """
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]

@@ -12,7 +12,7 @@ import attrs
 
 @attrs.frozen
 class CallStatistics:
-    """All calls of one function of the driver or runtime, by its real name; times are virtual seconds."""
+    """Number and latencies of the calls of one function of the driver or runtime; times are virtual seconds."""
 
     count: int
     total_s: float

@@ -422,7 +422,7 @@ class DriverProcess:
     def manage(self) -> None:
         """Begin to use managed memory on all devices of the process.
 
-        Raises ProfileError on an APU, and when the profile lacks an entry.
+        Raises ProfileError on an APU or without its entries.
         """
         for kernel_driver in self.kernel_drivers.values():
             kernel_driver.manage()

@@ -214,10 +214,7 @@ class Streams:
             return StreamEvent(stream, stream.last)
 
     async def wait_event(self, stream: Stream, event: StreamEvent) -> None:
-        """Let what is submitted to the stream from now on start after the event (cuStreamWaitEvent).
-
-        The call itself does not wait.
-        """
+        """Make later work of the stream start after the event (cuStreamWaitEvent); the call itself does not wait."""
         with self._context.call("cuStreamWaitEvent", stream) as call:
             captures = self._context.captures
             if event.captured is not None or stream in captures.streams:

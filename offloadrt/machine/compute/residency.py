@@ -81,20 +81,20 @@ class KernelFaults:
     """The page faults of a device's kernels; ``pages`` is its page table, ``handler`` its fault handler's mailbox.
 
     A fault's service stays inside the memory that the program has (``mapped``, by process), as the kernel driver's
-    ranges end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``).  Each
-    process has a page table of its own on a real GPU.  Here one stands for all, since no two processes share an
-    address.
+    ranges end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``). A real GPU
+    has a page table for each process; here one has all, as no two processes share an address. ``huge``: whether pages
+    are huge.
 
     A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges
     (of ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start. There it is
-    stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile.  The other
+    stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile. The other
     pages of the range that its resident threads touch meanwhile fault as well, by 4 KiB, and the driver drops each of
     them (``svm_range_restore_pages``: "skip duplicate vm fault on different pages of same range").
 
     Two simplifications. A real kernel meets the pages of its first teams nearly at once and may have faults in several
-    ranges in flight; here it has them in one, which is right where one worker serves them in turn. And a stalled
-    kernel stops as a whole, while a real one's other teams go on: a kernel that computes much for each page is
-    predicted too slow, by at most the time of its faults' services.
+    ranges in flight; here it has them in one, which is right where one worker serves them in turn. And a stalled kernel
+    stops as a whole, while a real one's other teams go on: a kernel that computes much for each page is predicted too
+    slow, by at most the time of its faults' services.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class KernelFaults:
         self._born = sim.now
 
     def missing(self, packet: KernelPacket, threads: int) -> Missing:
-        """Return the missing ranges of a kernel with `threads` resident threads; at least one must be missing."""
+        """Return the ranges that the kernel in `packet` misses, at least one. threads: its resident threads."""
         size, seen, total = self.spec.range, PageTable(self.spec.range), 0
         # Two arguments may touch the same range, which one service maps: `seen` counts it once.
         pieces: list[tuple[int, int]] = []
@@ -127,7 +127,7 @@ class KernelFaults:
         return Missing(pieces, size, self.mapped[packet.stream.process], total, threads, 0, pieces[0][0])
 
     def violation(self, packet: KernelPacket) -> AccessFault:
-        """Return the access fault at the kernel's first missing page; without XNACK, that fault ends the kernel."""
+        """Return the access fault at the first missing page of a kernel (`packet`), which ends it without XNACK."""
         self._violations += 1
         address = next(max(low, begin) for begin, size in packet.touches for low, _ in self.pages.missing(begin, size))
         name = packet.launch.kernel.name
@@ -136,7 +136,7 @@ class KernelFaults:
     def raise_fault(self, low: int, high: int, packet: KernelPacket, threads: int) -> int:
         """Report a kernel's fault on [low, high) to the fault handler; return how many pages of the range are missing.
 
-        threads: the kernel's resident threads.
+        packet, threads: the kernel's message and its number of resident threads.
         """
         others = max(0, math.ceil(self._pages_in_flight(low, high, packet, threads)) - 1)
         fault = PageFault(low, high, packet.number, packet.cause, packet.stream.process, others)
@@ -196,7 +196,7 @@ class LaunchOutOfResources(Exception):
 
 @attrs.frozen
 class SMLimits:
-    """The limits and allocation units of one SM: threads, teams, warps, registers and loads in flight."""
+    """The most `threads`, `teams`, `warps` and `registers` on an SM, and the units in which they are allocated."""
 
     threads: Annotated[int, "sm.max_threads"]
     teams: Annotated[int, "sm.max_teams"]
@@ -240,7 +240,7 @@ class SMLimits:
 # ---------------------------------------------------------------------- one kernel
 # A kernel that the compute units have begun and not ended.
 class ResidentKernel(msgspec.Struct, eq=False):
-    """A kernel that is resident on the SMs, or stalled by a fault; times are in virtual seconds."""
+    """A kernel, launched by `packet`, that is resident on the SMs or stalled by a fault; times in virtual seconds."""
 
     packet: KernelPacket
     start: float
@@ -345,9 +345,9 @@ class ComputeSpec:
     """Rates and times of a device's compute units, in flop/s, bytes/s and seconds.
 
     ``sector``, ``row`` and ``cache`` are the bytes of a memory sector, a DRAM row and the L2 cache. With the fraction
-    ``saturating_occupancy`` of its teams, an SM's arithmetic is at its full rate. ``placement`` says whose teams get
-    slots first. ``save_restore`` is the time to save or restore a kernel at a halt. ``uncontended`` gives each kernel
-    all SMs (an ablation).
+    ``saturating_occupancy`` of its teams, an SM's arithmetic is at its full rate. ``team_dispatch``: the time to start
+    a team. ``placement`` says whose teams get slots first. ``save_restore`` is the time to save or restore a kernel at
+    a halt. ``uncontended`` gives each kernel all SMs (an ablation).
     """
 
     sms: Annotated[int, "gpu.sms"]
@@ -403,8 +403,7 @@ class ComputeSpec:
         This is the larger of two fractions: that of the slots for teams, and that of the limiting rate (arithmetic or
         memory), averaged over the launch's time, as others have the memory while it waits for dependent accesses. Where
         these waits dominate and teams run in several waves, the slots are a mean over the waves: the last one may leave
-        some empty. Raises LaunchOutOfResources. ``taken``: the launch's `seconds_on_idle_device`, if the caller knows
-        them already.
+        some empty. Raises LaunchOutOfResources. ``taken``: the launch's `seconds_on_idle_device`, if known already.
         """
         if taken is None:
             taken = self.seconds_on_idle_device(launch)
@@ -419,7 +418,7 @@ class ComputeSpec:
         return min(float(self.sms), max(slots, self.sms * full / taken))
 
     def seconds_on_idle_device(self, launch: Launch) -> float:
-        """Return the seconds from the first team's start to the last one's end on a device that does nothing else.
+        """Return the seconds from the first team's start to the last team's end on a device that does nothing else.
 
         A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
         Dependent accesses of the first teams add to the roofline, because nothing hides them. Each team makes such
@@ -530,12 +529,13 @@ class ComputeSpec:
 class ComputeStatistics:
     """Virtual seconds of a device's compute units: busy_s + idle_s is the time elapsed.
 
-    ``halted_s`` is the part of idle_s with kernels that were stopped, ``stalled_s`` that in which all kernels waited
-    for pages; ``draining_s`` the time from a drain to its end. ``wall_s`` sums the kernels' times from start to end,
-    ``alone_s`` what they would have taken with the device to themselves and every page in place. ``wait_s`` sums the
-    seconds of kernels that were launched and not started, because the device was halted or full. ``sm_s``
-    sums the seconds of all SMs that worked.  Blit copies (``blits``) keep the SMs busy and are resident as kernels are;
-    ``kernels``, ``wall_s`` and ``alone_s`` are without them.
+    ``most_resident``: kernels at one time; ``suspensions`` stopped them midway. ``halted_s`` is the part of idle_s with
+    stopped kernels, ``stalled_s`` that in which all kernels waited for pages; ``draining_s`` the time from a drain to
+    its end. ``wall_s`` sums the kernels' times from start to end, ``alone_s`` what they would have taken with the
+    device to themselves and every page in place. ``wait_s`` sums the seconds of kernels that were launched and not
+    started, because the device was halted or full. ``sm_s`` sums the seconds of all SMs that worked. Blit copies
+    (``blits``) keep the SMs busy and are resident as kernels are; ``kernels``, ``wall_s`` and ``alone_s`` are without
+    them.
     """
 
     busy_s: float
@@ -577,7 +577,7 @@ class ResidentKernels:
         """Kernels that wait for pages, by number."""
 
     def work(self, kernel: ResidentKernel, part: float, whole: int) -> None:
-        """Let a kernel begin the next ``part / whole`` (a fraction) of its work, on the SMs that are its share."""
+        """Let a kernel begin the next part of its work, the fraction ``part / whole``, on its share of the SMs."""
         amount = kernel.alone * part / whole * kernel.demand
         self.resident[self.share.join(self.sim.now, amount, kernel.rate)] = kernel
 

@@ -60,8 +60,7 @@ class GpuContext:
     def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
         """Return the time and the rates of a launch on a device that does nothing else.
 
-        `small_pages`: the fraction of the memory bandwidth that the launch gets on small pages; None if it touches
-        none.
+        `small_pages`: the fraction of the memory bandwidth that the launch gets on small pages; None without any.
         """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.
@@ -77,7 +76,7 @@ class GpuContext:
         return known[1]
 
     def has_slots(self, packet: KernelPacket) -> bool:
-        """Tell whether the first team of the context's next kernel finds a slot."""
+        """Tell whether the first team of `packet`, the context's next kernel, finds a free slot."""
         return self.slots is None or self.slots.has_room(packet, self.costs(packet.launch)[2])
 
 
@@ -97,18 +96,18 @@ class GpuContexts:
             context.running = slicer is None
 
     def of(self, packet: KernelPacket) -> GpuContext:
-        """Return the context of the process that has launched a kernel."""
+        """Return the context of the process that has launched the kernel in `packet`."""
         return self.all[packet.stream.process]
 
     def arrived(self, packet: KernelPacket) -> None:
-        """Count a kernel that a queue has passed on; if it is its context's only kernel, request a time slice."""
+        """Count a kernel (`packet`) that a queue has passed on; if its context has no other, request a time slice."""
         context = self.of(packet)
         context.kernels += 1
         if context.kernels == 1 and self.slicer is not None:
             self.slicer.put(ContextHasWork(context.process, True))
 
     def ended(self, packet: KernelPacket) -> GpuContext:
-        """Count the end of a resident kernel, and return its context; after its last kernel, it needs no time slice."""
+        """Count the end of the kernel in `packet` and return its context; without kernels, it needs no time slice."""
         context = self.of(packet)
         context.resident -= 1
         context.kernels -= 1
@@ -155,7 +154,7 @@ class SliceSpec:
 
 @attrs.frozen
 class SlicerStatistics:
-    """Statistics of the context scheduler; times are virtual seconds so far. busy_s + idle_s is the time elapsed."""
+    """Virtual seconds of the context scheduler and number of `switches`. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
     """Time of context switches, in which no kernel ran."""

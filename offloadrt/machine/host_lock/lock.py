@@ -17,8 +17,8 @@ class HostLock:
     """A lock under which host threads work; a policy (``fifo`` or ``barging``) chooses the next holder.
 
     A thread that had to wait pays the time `handover`, which is part of its first work under ``fifo``. category,
-    wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: an ablation; the
-    lock excludes nobody.
+    wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: the lock
+    excludes nobody.
 
     Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: the thread
     that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that work.

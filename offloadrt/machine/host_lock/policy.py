@@ -64,9 +64,8 @@ class LockPolicy(Protocol):
     hands_over: bool
     """True: an admitted thread holds the lock at once and pays the hand-over while holding it. False: it is only woken,
     pays the hand-over without the lock, and then tries again. It enters if nobody holds the lock, or if the policy
-    admits it beside the holders when asked again; otherwise it keeps its place. A thread that arrives meanwhile takes
-    the free lock.
-    """
+    admits it beside the holders when asked again; else it keeps its place. A thread that arrives meanwhile takes the
+    free lock."""
     shares: bool
     """Whether the policy may admit a thread beside a holder. If not, it is asked only when the lock is free."""
 

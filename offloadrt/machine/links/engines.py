@@ -75,7 +75,7 @@ class EngineSpec:
 
 
 class CopyEngines:
-    """The copy engines of one direction of a device, behind one FIFO queue.
+    """The copy engines of one direction of a device, behind one FIFO queue; ``compute``: the compute units' mailbox.
 
     ``submit`` queues a CopyPacket; ``carry`` makes a transfer while the caller waits.
     """
@@ -271,7 +271,7 @@ class RingStatistics:
 
 
 class DmaRing:
-    """One DMA ring: copies each DmaPacket given to ``submit``, in order, with its part of the memory's ``traffic``."""
+    """DMA ring ``number``: copies DmaPackets given to ``submit``, in order, with its part of the memory ``traffic``."""
 
     def __init__(
         self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
@@ -364,9 +364,10 @@ class DmaRing:
 #
 # Copies and migrations in that direction share the same bandwidth.
 class RemotePort:
-    """Carries kernels' accesses to host memory over one direction of a device's link.
+    """Carries kernels' accesses to host memory over one direction of a device's link, at most at ``bandwidth`` bytes/s.
 
-    Every access has its own actor: accesses do not queue, they only share the link.
+    Every access has its own actor: accesses do not queue, they only share the link. ``compute``: who is told of the
+    end.
     """
 
     def __init__(
@@ -428,7 +429,7 @@ class EngineHolder(Protocol):
 class PeerRelay:
     """Carries copies between devices without a direct link, piece by piece.
 
-    Every copy has its own actor, so that copies contend only at engines and links.
+    Every copy has its own actor, so that copies contend only at engines and links. ``next_number`` numbers transfers.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class LinkStatistics:
 class Link:
     """One direction of a link; ``bandwidth`` in bytes/s, of which one transfer can use at most ``cap``.
 
-    ``behind`` holds the other links that this link's transfers pass after it.
+    ``behind`` are the links that transfers pass after this one. ``uncontended``: each has the whole link (an ablation).
     """
 
     def __init__(

@@ -89,7 +89,7 @@ class Peers:
     """The discrete devices of one run as peers: which can access which other's memory, and over which links.
 
     ``links`` holds the links of each direction, by (source, destination): NVLink or xGMI, else PCIe where devices reach
-    one another's memory over it.
+    one another's memory over it. ``next_number`` returns the number of the next copy.
 
     Raises ProfileError when the profile has fewer devices, or entries of its topology that contradict one another.
     """

@@ -115,7 +115,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the pages named by the first ``few`` of ``entries`` fault reports, if these spread evenly over `sets`.
+    """Return the pages that the first ``few`` of ``entries`` fault reports name, spread evenly over `sets`.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -459,16 +459,16 @@ class ManagedBlock:
     # advice (cuMemAdvise)
 
     def prefer(self, where: Literal["host", "here", "elsewhere", "nowhere"], pages: PageSet) -> None:
-        """Set the preferred location of pages: the host, this GPU, another one, or none."""
+        """Set the preferred location of pages: the host, this GPU (``here``), another GPU (``elsewhere``), or none."""
         self.prefers_host = self.prefers_host | pages if where == "host" else self.prefers_host & ~pages
         self.prefers_here = self.prefers_here | pages if where == "here" else self.prefers_here & ~pages
 
     def set_accessed_by(self, pages: PageSet, advised: bool) -> None:
-        """Set whether the GPU should always be able to translate pages (the advice accessed-by)."""
+        """Set (``advised``) or reset the advice that the GPU should always be able to translate pages."""
         self.accessed_by = self.accessed_by | pages if advised else self.accessed_by & ~pages
 
     def set_read_mostly(self, pages: PageSet, advised: bool) -> None:
-        """Set whether a processor that reads these pages gets a copy of its own (the advice read-mostly)."""
+        """Set (``advised``) or reset the advice read-mostly: a processor that reads pages gets a copy of its own."""
         self.read_mostly = self.read_mostly | pages if advised else self.read_mostly & ~pages
 
     # errors

@@ -81,7 +81,7 @@ class FaultBuffer:
         return message
 
     def put_back(self, fault: ManagedFault) -> None:
-        """Put a message that the handler has taken back into the buffer, as its first one."""
+        """Put the message ``fault``, which the handler has taken, back into the buffer, as its first one."""
         self._entries += fault.entries
         self.mailbox.items.appendleft(fault)
 
@@ -219,7 +219,8 @@ class ManagedSpec:
 class ManagedKernels:
     """Runs a device's kernels over managed memory, as a part of the compute units' actor.
 
-    Kernels that miss pages write faults to ``buffer``, which the unified-memory driver empties.
+    Kernels that miss pages write faults to ``buffer``, which the unified-memory driver empties. ``ports``: by
+    direction.
     """
 
     def __init__(
@@ -304,7 +305,7 @@ class ManagedKernels:
         return max(1, min(WARP, math.ceil(WARP * pages / max(launch.iterations, 1))))
 
     def goes_on(self, resident: ResidentKernel) -> bool:
-        """Let a kernel go on that has done its work up to a missing page; return False if no work is left."""
+        """Let a kernel (``resident``) go on that has worked up to a missing page; return False if no work is left."""
         sweep = resident.sweep
         assert sweep is not None
         self.running -= 1
@@ -319,7 +320,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Resume kernels after served faults or remote accesses, or let them stop early where pages were unmapped."""
+        """Resume kernels whose faults or remote accesses have been served; stop kernels early that have lost pages."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

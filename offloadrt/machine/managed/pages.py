@@ -54,8 +54,8 @@ def divided(counts: list[int], draws: int, rng: np.random.Generator) -> list[int
 def draw(low: int, high: int, draws: int, rng: np.random.Generator) -> list[int]:
     """Return `draws` random integers in [low, high), fewer than 2**32, as NumPy's ``integers`` does, but faster.
 
-    A few of them are computed from the bit generator's output as NumPy does (Lemire, "Fast random integer generation in
-    an interval", ACM TOMACS 29(1), 2019).
+    For few draws, the numbers are computed here from the output of `rng`, as in NumPy (Lemire, "Fast random integer
+    generation in an interval", ACM TOMACS 29(1), 2019).
     """
     width = high - low
     if draws > _ARRAY or width == 1:
@@ -92,7 +92,7 @@ _SPARSE: Final = 16
 
 
 class Translations:
-    """A device's page table for managed memory: a state for each page number (address / page size), by 512 blocks."""
+    """A page table for managed memory: a state for each page number; blocks have ``per_block`` pages."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block
@@ -248,8 +248,8 @@ class Translations:
 class ManagedPages:
     """The blocks of one device's managed memory, and the page table in which their states are written.
 
-    ``story`` is a function that returns a text for errors: whose memory this is, the time, and the running actor.
-    Raises ValueError unless the number of pages in a block is a power of two.
+    ``story`` is a function that returns a text for errors: whose memory this is, the time, and the running actor. Sizes
+    are in bytes; ``reported`` is what one fault reports. ValueError unless a block has a power of two of pages.
     """
 
     def __init__(

@@ -135,9 +135,9 @@ Accesses = tuple[ManagedAccess, ...]
 class GridStride:
     """The order of a grid-stride loop: a thread block stays resident for all ``rounds``, with one iteration in each.
 
-    A *cell* is one iteration of the loop. A *window*, the unit of the kernel's progress, is what the resident blocks do
-    in one round. If they access more pages than their SMs can wait for, the window is divided into ``lots`` of blocks:
-    each SM first gets what its oldest blocks request. The grid has ``blocks`` blocks of ``threads`` threads.
+    A *cell* is one iteration of the loop. A *window*, the unit of the kernel's progress, is what resident blocks do in
+    a round. If they access more pages than their SMs can wait for, the window is divided into ``lots`` of blocks: each
+    SM first gets what its oldest blocks request. The grid has ``blocks`` blocks of ``threads`` threads.
     """
 
     blocks: int
@@ -312,7 +312,8 @@ class RandomHits:
     def next_window(self, window: int, rng: np.random.Generator) -> int:
         """Return the first window from ``window`` on in which an access meets a missing page; choose it at random.
 
-        The choice is made again after pages have gone; it stays when pages have come, and so may be slightly early.
+        The choice is made again after pages have left the device; it stays when pages have come, and so may be too
+        early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -428,12 +429,11 @@ class ManagedSweep:
         order: WindowOrder | None = None,
         resident: ResidentWarps | None = None,
     ) -> ManagedSweep:
-        """Return the progress of a kernel that starts; choose at random which pages its accesses with gaps touch.
+        """Return the progress of a kernel that starts; choose with `rng` which pages its accesses with gaps touch.
 
         ahead: windows whose later accesses run at one time. outstanding: fault entries that the SMs' uTLBs hold back at
         one time. reports, of_warps: for each access, how often the GPU reports a missing page, and how many pages a
-        warp touches at one time. order: of the iterations; ascending without it. resident: finds the pages of each
-        warp.
+        warp touches at one time. order: of the iterations; None: ascending. resident: finds each warp's pages.
         """
         levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
@@ -473,7 +473,7 @@ class ManagedSweep:
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end`` to the next window (group of resident threads) with a missing page, at most ``ahead`` on."""
+        """Set ``end`` to the next window (group of resident threads) with a missing page, within ``ahead`` windows."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:
@@ -571,7 +571,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until``, the end of the step, again, as translations went after the step had done ``done`` windows."""
+        """Set ``until``, the end of the step, again, as pages lost translations after ``done`` windows of the step."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1

@@ -36,7 +36,7 @@ _MOST_REPORTED = 1024
 
 @attrs.frozen(eq=False)
 class AddressTrace:
-    """Finds the accesses of a launch to managed memory, by evaluating the kernel's source."""
+    """Finds the addresses of a launch in managed memory, from the array `elements` that the kernel's source gives."""
 
     elements: ElementTrace
     arguments: Mapping[str, object]
@@ -75,7 +75,7 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """Finds the pages that the warps of a launch's resident teams access; ``groups`` of teams run one after another."""
+    """Finds the pages that a launch's warps access on ``sms`` SMs; ``groups`` of teams run one after another."""
 
     trace: AddressTrace
     launch: Launch
@@ -191,7 +191,8 @@ class Warps:
     def go_on(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
         """Let each uTLB that holds nothing back any more take requests up to the next page that is missing.
 
-        served: pages by block that have come while the uTLB waited; they count as touched even if they are gone again
+        served: the bit sets, by block, of pages that came while the uTLB waited; they count as touched even if gone
+        again.
         """
         self._release(pages, served)
         holds = np.zeros(int(self._tlb.max(initial=0)) + 1, np.bool_)
@@ -275,10 +276,10 @@ class Warps:
         self._since[goes_on] += 1
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
-        """Return (missing pages in report order, number of fault entries, those of the pages that stores access).
+        """Return (missing pages in the order of reports, number of fault entries, missing pages of stores by block).
 
-        The missing pages are those for which requests of warps are held back now. reports: the largest number of fault
-        entries for one page for which several uTLBs wait.
+        These are the pages for which warps' requests are held back now. reports: several uTLBs that wait for one page
+        make at most this number of fault entries for it.
         """
         tlb = self._tlb[self._holders]
         order = np.argsort(tlb, kind="stable")

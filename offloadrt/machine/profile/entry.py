@@ -54,7 +54,7 @@ class Topology:
         return bool(self.pairs) or self.to_switch > 0
 
     def links(self, one: int, other: int) -> int:
-        """Return the number of links between two devices."""
+        """Return the number of links between the devices ``one`` and ``other``."""
         if self.to_switch:
             return self.to_switch if one != other else 0
         return self.pairs.get((min(one, other), max(one, other)), 0)
@@ -182,7 +182,7 @@ class EntryError(ValueError):
 
 
 class EntryText(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An entry as it stands in a TOML file, with either ``value`` or ``range``; for the rest see `ProfileEntry`."""
+    """An entry as it stands in a TOML file, with either ``value`` or ``range``; `ProfileEntry` explains the fields."""
 
     source: str
     source_type: SourceType
@@ -246,8 +246,8 @@ class ProfileEntry:
         """Return this entry with its value at an end of its range, at the geometric mean of the ends, or in between.
 
         The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps within the
-        range are equal factors for the same reason.  Between the ends, counts and bytes are whole.  An entry without a
-        range stays as it is.
+        range are equal factors for the same reason. Between the ends, counts and bytes are whole. Without a range,
+        nothing changes.
         """
         if self.low is None or self.high is None:
             return self
@@ -259,7 +259,7 @@ class ProfileEntry:
         return attrs.evolve(self, value=float(round(between)) if whole else between)
 
     def scaled(self, times: tuple[float, float], origin: str, reason: str) -> ProfileEntry:
-        """Return this entry of the machine ``origin`` with its range's ends multiplied by ``times``, for a reason."""
+        """Return this entry of the machine ``origin`` with the two ends of its range multiplied by ``times``."""
         low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
         assert isinstance(low, float) and isinstance(high, float)
         low, high = low * times[0], high * times[1]
@@ -320,7 +320,7 @@ def in_words(error: msgspec.ValidationError) -> str:
 
 
 def parse(key: str, raw: object) -> ProfileEntry:
-    """Check one entry of a TOML file, named by its key, and return it. Raises EntryError with the reason."""
+    """Check ``raw``, one entry as the TOML file has it, and return the entry. Raises EntryError with the reason."""
     try:
         text = msgspec.convert(raw, EntryText, strict=True)
     except msgspec.ValidationError as error:

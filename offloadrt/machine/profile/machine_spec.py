@@ -79,7 +79,7 @@ class UnknownEntry(ProfileError):
 
 @attrs.frozen
 class MachineSpec:
-    """A loaded profile: what a machine is and what every operation on it costs.  Numbers are SI floats."""
+    """A loaded profile: what a machine is, and what operations on it cost (`entries` by key), in SI units."""
 
     name: str
     title: str
@@ -96,9 +96,10 @@ class MachineSpec:
     hosts: Mapping[str, Host] = attrs.field(factory=dict)
     """Machines without a profile on which entries were measured."""
     made_for: str | None = None
-    """For a runtime's profile: the machine for whose host the costs are."""
+    """For a runtime's profile: the machine on whose host the costs were measured or estimated."""
     elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
-    """Other machines' entries for keys whose values were measured on this machine; for predictions without these."""
+    """By key of each entry measured on this machine: another machine's entry, to predict this machine without
+    measurements."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """Objects derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
@@ -278,10 +279,7 @@ class NodeTopology:
 
 
 def node_topology(spec: MachineSpec) -> NodeTopology:
-    """Read how the machine's devices are connected.
-
-    Raises ProfileError, with the entry to set, for entries that contradict one another.
-    """
+    """Read how the machine's devices are connected. Raises ProfileError for entries that contradict one another."""
     node = NodeTopology(
         spec.topology("nvlink.topology"),
         spec.groups("pcie.switches"),
@@ -403,8 +401,7 @@ def load(
     """Load a machine with a runtime, each by name or from a user's own TOML file.
 
     ``overrides`` maps keys to numbers in the entry's own unit or to texts with a unit (``"20us"``); ``range_end`` says
-    which value of its range an entry takes; ``runtime`` is the machine's default unless it is given. Raises
-    ProfileError.
+    which value of its range an entry takes; ``runtime``: by default the machine's. Raises ProfileError.
     """
     files = files_of(str(name_or_path), MACHINE)
     named = str(runtime) if runtime is not None else default_runtime(files)

@@ -24,7 +24,7 @@ SINGLE_THREAD = "cpu.single_thread"
 
 
 class Host(msgspec.Struct, frozen=True):
-    """A machine without a profile on which entries were measured; only the speeds of its parts are known."""
+    """A machine without a profile, where entries of a profile were measured; only its parts' speeds are known."""
 
     what: str
     """The name of the machine, and the source of that information."""
@@ -33,17 +33,20 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class ScaledPart(msgspec.Struct, frozen=True):
-    """A part of a machine, such as its memory, and the profile entries that are scaled by its speed."""
+    """A part of a machine, such as its memory, and the profile entries that depend on the part's speed.
+
+    Where such an entry was measured on another machine, it is scaled by the ratio of the two machines' parts.
+    """
 
     name: str
     reference: str
-    """The entry that states the part's speed."""
+    """The key of the entry that states the part's speed."""
     rule: float
-    """The factor within which the proportion holds; an estimate."""
+    """The estimated factor by which a scaled value may be wrong, upwards or downwards; it widens the range."""
     keys: tuple[str, ...]
-    """The entries' keys; a last `*` stands for any end."""
+    """The keys of the entries to scale; a `*` at the end stands for any characters."""
     is_proportional: bool = True
-    """Whether the entries change with the reference; if not, another part only widens their ranges."""
+    """Whether the entries are scaled with the reference; if not, a different part only widens their ranges."""
 
 
 PARTS = msgspec.convert(

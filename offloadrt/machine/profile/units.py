@@ -108,10 +108,7 @@ def unit(text: str) -> Unit:
 
 @functools.cache
 def quantity(text: str) -> tuple[float, str]:
-    """Read ``"25 GB/s"`` as (2.5e10, "data / time"); a number without a unit has the dimension ``""``.
-
-    Raises UnitError.
-    """
+    """Read ``"25 GB/s"`` as (2.5e10, "data / time"), and ``"25"`` with the dimension ``""``. Raises UnitError."""
     try:
         return float(text), ""
     except ValueError:

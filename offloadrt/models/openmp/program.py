@@ -118,10 +118,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global that is on every device from the start: ``declare target enter(name)``.
-
-        The device image holds zeros, not `fill`.
-        """
+        """Make a global that is on every device from the start, with zeros (``declare target enter(name)``)."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array

@@ -94,10 +94,7 @@ class RoutineCaller(ProgramThread):
         self.default_device = number
 
     def omp_pause_resource(self, kind: Literal["soft", "hard"], device: int | None = None) -> int:
-        """Request a `soft` or `hard` pause of a device.
-
-        LLVM 22 refuses: the result is 1 for a device, and 0 for the host.
-        """
+        """Request a `soft` or `hard` pause, which LLVM 22 refuses: return 1 for a device, and 0 for the host."""
         return 0 if is_host(self, device) else 1
 
     async def omp_target_alloc(

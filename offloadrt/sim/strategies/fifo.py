@@ -11,7 +11,7 @@ from offloadrt.sim.scheduler import Actor
 
 @attrs.frozen
 class Fifo:
-    """Resumes actors in the order in which they became ready. The scheduler knows this strategy and never asks it."""
+    """Resumes actors in the order in which they became ready; the scheduler does so itself and never calls this."""
 
     name: str = "fifo"
 

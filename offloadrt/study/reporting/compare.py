@@ -222,8 +222,7 @@ def compare(
 ) -> Comparison:
     """Run all combinations of `axes` on `pool`, and set them side by side.
 
-    Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or
-    `configuration`.
+    Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or `configuration`.
 
     `baseline` has one value for some swept parameters: runs that agree in all other swept parameters form a case. By
     default it is the baseline of the scenario's figure, else the first value of every swept parameter, so that all runs

@@ -2,8 +2,7 @@
 
 `execute` makes the run that a `RunSpec` describes. `run_to_the_end` and `run_supervised` run its program; `explore`
 uses them, too. `ClockedRun` is a run inside a `trio.run` of pytest-trio, for the pytest plugin. `all_awaited` detects
-forgotten `await`s. `open_sinks` opens the files that a run can write while it advances: its log and its Perfetto
-trace.
+forgotten `await`s. `open_sinks` opens the files that a run can write while it advances: its log and its Perfetto trace.
 """
 
 from __future__ import annotations

@@ -146,9 +146,9 @@ class Run:
 
     # ------------------------------------------------------------------ the machine
     def set(self, key: str, value: str | float | bool) -> None:
-        """Override one entry of the machine's profile, before the machine is first used.
+        """Override an entry of the machine's profile before its first use.
 
-        Raises UserError afterwards, or for a bad entry.
+        Raises UserError afterwards or for a bad entry.
         """
         from offloadrt.study.running import profiles
 
