@@ -110,7 +110,7 @@ class DriverError(Exception):
         self.args = (self.call, self.code, self.detail)
 
     def locate(self, thread: str, time: float, device: int) -> None:
-        """Record for the message which thread made the call, on which device, and when (virtual seconds) it ended."""
+        """Record for the message the calling thread, the device, and the virtual ``time`` at which the call ended."""
         self.where = f" ({thread} at {time:.9f} s, device {device})"
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class DeviceLost(DriverError):
 
 
 class OutOfDeviceMemory(DriverError):
-    """Raised for an allocation that does not fit; ``thread`` requested ``nbytes`` at ``time`` on ``device``."""
+    """Raised for an allocation of ``nbytes`` by ``thread`` at ``time`` that does not fit into ``free_bytes``."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ STICKY: Final = frozenset(
 
 
 class FailingCalls:
-    """Makes calls on a device fail where the run injects faults; ``library`` is the profile's entry ``driver.api``."""
+    """Makes calls on a device fail where ``injector`` says so; ``library`` is the profile's entry ``driver.api``."""
 
     def __init__(self, injector: Injector, device: int, library: str) -> None:
         self._injector = injector

@@ -33,6 +33,7 @@ class Halting:
     """Halts a device's kernels during allocations and frees, as ``policy`` says, or never (``none``).
 
     The policies ``drain_…`` let running kernels end first; ``suspend`` and ``per_transfer`` stop them in the middle.
+    ``host_time`` counts threads' waits.
     """
 
     def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
@@ -51,7 +52,7 @@ class Halting:
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:
         """Halt the device's kernels; return the message to pass to ``end``. The wait counts as host time ``drain``.
 
-        reason: why, for reports. cause: the number of the directive for which the device is halted.
+        operation: an allocation or a free. reason: why, for reports. cause: the number of the directive that needs it.
         """
         since = self._sim.now
         resume = await halt(self._device, self._halts[operation], reason, cause)
@@ -59,7 +60,7 @@ class Halting:
         return resume
 
     def end(self, resume: ResumeKernels | None) -> None:
-        """Let kernels run again; do nothing for None, when ``begin`` was not called."""
+        """Let kernels run again; ``resume`` is the result of ``begin``, or None if ``begin`` was not called."""
         if resume is not None:
             self._device.compute.mailbox.put(resume)
 

@@ -79,7 +79,7 @@ class KfdCosts:
 
 @attrs.frozen
 class AddressSpace:
-    """What is needed to serve a process's page faults: the host's page table, locks and ranges."""
+    """What is needed to serve a process's page faults: page table, Linux's ``mmap_lock``, the driver's ranges."""
 
     host_pages: PageTable
     """The CPU's page table."""
@@ -91,7 +91,7 @@ class AddressSpace:
 
 
 class PageFaultHandler:
-    """Serves the page faults of one device; ``start`` spawns its actor. ``uncontended``: one worker for each fault."""
+    """Serves a device's page ``faults``; ``start`` spawns the actor. ``uncontended``: a worker for each fault."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class RocrCosts:
-    """Seconds of host time of each call, and the number of bytes from which another way of copying is used.
+    """Seconds of host time of each call, and from how many bytes on a copy is made by a kernel.
 
     The kernel driver's work in a call costs extra (``KfdCosts``).
     """
@@ -79,8 +79,7 @@ class RocrCosts:
 class RocrContext:
     """The state that all calls of the library (ROCr) on one device share.
 
-    No lock is common to all calls, as CUDA's context lock is: a copy takes the lock of its DMA ring, a packet the lock
-    of its HSA queue.
+    There is no lock for all calls like CUDA's context lock: a copy takes its DMA ring's lock, a packet its HSA queue's.
     """
 
     def __init__(self, machine: Machine, device: Apu) -> None:
@@ -90,7 +89,7 @@ class RocrContext:
         self.calls = CallAccounts(machine, device, {})
 
     def make_lock(self, name: str, uncontended: str) -> HostLock:
-        """Make the lock of a DMA ring or a queue."""
+        """Make the lock of a DMA ring or a queue; ``uncontended`` is the entry that makes it exclude nobody."""
         index = self.device.index
         name = self.machine.named(f"{name} of device {index}" if index else name)
         return driver_lock(self.machine, name, uncontended)
@@ -148,7 +147,7 @@ def blit(nbytes: int) -> Launch:
 
 
 class RocrCopies:
-    """The calls by which one device's library (ROCr) copies. Threads that submit to one DMA ring take turns."""
+    """The calls by which a device's library (ROCr) copies, for directive ``cause``. A DMA ring's users take turns."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -437,7 +436,8 @@ class RocrQueues:
         """Write a kernel's packet into the stream's queue, after a barrier if the stream has unfinished work.
 
         HSA queues start packets without waiting for earlier ones; LLVM's plugin adds the barrier to get the semantics
-        of a stream. Raises DriverError when no team of the launch fits on a compute unit.
+        of a stream. ``run`` computes the result, ``touching`` is the memory used; then ``done`` is set. Raises
+        DriverError when no team of the launch fits on a compute unit.
         """
         if self._fits.get(id(launch)) is not launch:
             self._check(launch)

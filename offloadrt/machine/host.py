@@ -512,10 +512,7 @@ class HostMemory:
         return faults
 
     async def clear(self, nbytes: int, besides: float = 0.0) -> None:
-        """Clear ``nbytes`` bytes in the calling thread.
-
-        besides: seconds of other work that the thread does in between, such as page faults.
-        """
+        """Clear ``nbytes`` bytes in the calling thread, which does other work of ``besides`` seconds in between."""
         arrival, seconds = self._sim.now, besides + nbytes / self.population.clear_rate
         # A byte that is cleared is written, one that is copied is read and written: half of the memory's work.
         work = nbytes / 2
@@ -605,7 +602,7 @@ class HostWorkers:
         self._wait_s = 0.0
 
     async def execute(self, launch: Launch, parallel: bool = True) -> None:
-        """Execute an algorithm in the calling thread, with all workers if `parallel`, and wait for its end."""
+        """Execute an algorithm (``launch``) and wait for its end; with ``parallel`` by all workers, else by one."""
         spec, sim = self.spec, self._sim
         width = spec.width(launch, parallel)
         bandwidth = min(width * spec.bandwidth_1t, spec.bandwidth_all)

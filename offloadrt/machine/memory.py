@@ -249,10 +249,7 @@ class DeviceMemory:
         self._backing = Backing(fill)
 
     def of_process(self, number: int) -> DeviceMemory:
-        """Return the same memory without blocks, for the contexts of the process with this number.
-
-        No segment holds blocks of two processes.
-        """
+        """Return this memory without blocks, for the process with this number. No segment has blocks of two."""
         memory = copy.copy(self)
         memory.base += number * PROCESS_STRIDE
         memory._blocks, memory._small, memory._large = AddressMap(), Holes(), Holes()

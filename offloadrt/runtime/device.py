@@ -117,7 +117,7 @@ FAILED_FREE: Final = "Failure to delete memory"
 
 @attrs.frozen
 class RuntimeCosts:
-    """Host time of the runtime's own work, in seconds; each is the cost of one operation without contention."""
+    """Host time, in seconds, of one operation of the runtime (a table look-up, a directive, …) without contention."""
 
     lookup: Annotated[float, "table.lookup"]
     level: Annotated[float, "table.level"]
@@ -192,7 +192,7 @@ class ResultSection:
     """The figures that a memory configuration adds to a run's result, as one section.
 
     figures: the section's content in the result's JSON; attrs objects become dicts. title, columns, rows: the table
-    that `offloadrt run` prints, none if there are no rows; ints in it are bytes. right: numbers of the right-aligned
+    that `offloadrt run` prints, none if there are no rows; ints in it are bytes. right: indices of right-aligned
     columns.
     """
 
@@ -285,12 +285,12 @@ class MemoryConfiguration(ABC):
         return MapHooks()
 
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
-        """Return the figures that the configuration adds to a run's result, by section name; none by default."""
+        """Return figures that the configuration adds to the result of a run on `devices`, by section name; else {}."""
         return {}
 
 
 class OffloadDevice:
-    """The runtime's device, LLVM's `DeviceTy`. There is one object for each device; `start` spawns its actors."""
+    """The runtime's device (LLVM's `DeviceTy`), one object for each `driver` of a device; `start` spawns its actors."""
 
     def __init__(
         self,
@@ -409,7 +409,7 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a block (phantom: without bytes). Raises OutOfDeviceMemory, for an array ArrayOutOfDeviceMemory."""
+        """Allocate a block for host memory (phantom: without bytes). Raises (Array)OutOfDeviceMemory."""
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:
@@ -459,7 +459,7 @@ class OffloadDevice:
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
-        """Submit a copy to the device in the directive's queue; it may still be in progress when the call returns."""
+        """Submit a copy to the device, which may be in progress at the return. op: "h2d" or "attach", for events."""
         if self.tell is not None:
             begin, nbytes = source.address, source.nbytes
             self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))

@@ -42,7 +42,7 @@ OFFLOAD: Final = "OMP_TARGET_OFFLOAD"
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
-    """Tell whether LLVM takes an environment variable as true. ValueError for a value that is neither true nor false.
+    """Tell whether LLVM takes the variable `name` in `environ` as true. ValueError for neither true nor false.
 
     >>> is_on({"A": "1"}, "A"), is_on({"A": "0"}, "A"), is_on({}, "A")
     (True, False, False)

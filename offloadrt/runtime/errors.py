@@ -38,7 +38,7 @@ class OffloadError(Exception):
 
     @classmethod
     def now(cls, sim: Simulation, message: str, *, call: str, array: str = "", device: int = 0) -> Self:
-        """Make the error for the running thread at the current virtual time."""
+        """Make the error for the running thread at the current virtual time. call: the directive or routine."""
         return cls(message, call=call, array=array, thread=sim.current.name, time_s=sim.now, device=device)
 
     def __str__(self) -> str:
@@ -95,10 +95,7 @@ class CopyFailed(OffloadError):
 
 
 class OutsideArray(OffloadError):
-    """Raised by a routine that was asked to copy outside of a host array.
-
-    A real program would access foreign memory, or crash.
-    """
+    """Raised by a routine that was asked to copy outside of a host array, where a real program may crash."""
 
 
 class FreedHostMemory(OffloadError):
@@ -122,7 +119,7 @@ class UnifiedMemoryUnavailable(ValueError):
 class ArrayOutOfDeviceMemory(OutOfDeviceMemory):
     """Raised when the device has no memory for the `array` that a directive maps or a program allocates.
 
-    The allocator's pool has no free block to return to the driver, either.
+    The allocator's pool has no free block to return to the driver, either. failed: the allocation's own error.
     """
 
     def __init__(self, failed: OutOfDeviceMemory, array: str) -> None:

@@ -37,10 +37,9 @@ class HostArray:
 
     kind: ``heap`` (a pointer to allocated memory: sections attach, an implicit use maps a zero-length section),
     ``static`` (a C array: an implicit use maps the whole array), ``global`` (declare target enter) or ``link`` (declare
-    target link). shape is in elements, address and nbytes are of the emulated host memory. A phantom has an address
-    and sizes, but no values; reading it raises TypeError.
-    pointer_address: where the pointer variable of a heap array lives, or the reference pointer of a global, 0 if there
-    is none.
+    target link). shape is in elements, address and nbytes are of the emulated host memory. A phantom has an address and
+    sizes, but no values; reading it raises TypeError. pointer_address: where the pointer variable of a heap array
+    lives, or the reference pointer of a global; 0 if none.
     """
 
     name: str
@@ -321,9 +320,9 @@ Span = HostArray | Section
 
 
 def extent(span: object, call: str) -> tuple[int, int]:
-    """Return the address and the bytes of an array, or of the range from a section's first to its last byte.
+    """Return address and bytes of `span`: an array, or the range from a section's first to its last byte.
 
-    Raises TypeError for any other object.
+    Raises TypeError for any other object, in the name of `call`.
     """
     if isinstance(span, HostArray):
         return span.address, span.nbytes
@@ -340,10 +339,10 @@ def extent(span: object, call: str) -> tuple[int, int]:
 
 
 def array_of(span: Span) -> HostArray:
-    """Return the array itself, or the array of a section."""
+    """Return `span` itself if it is an array, or the array of a section."""
     return span.array if isinstance(span, Section) else span
 
 
 def begin_of(span: Span) -> int:
-    """Return the host address of the first byte of an array or section."""
+    """Return the host address of the first byte of `span`, an array or section."""
     return span.begin if isinstance(span, Section) else span.address

@@ -99,7 +99,7 @@ _UNSAFE: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class HostNode:
-    """A host function in a graph, which works for ``seconds`` on a core."""
+    """A host function in a graph: it works for ``seconds`` on a core, and then ``function`` is called, if given."""
 
     function: Callable[[], object] | None
     seconds: float
@@ -123,7 +123,7 @@ class GraphNode:
 
 @attrs.frozen(eq=False)
 class CapturedGraph:
-    """The result of a stream capture (cudaGraph_t): nodes in capture order, so each depends on earlier ones only."""
+    """The result of a stream capture (cudaGraph_t), number ``number``: nodes that depend on earlier nodes only."""
 
     number: int
     device: int
@@ -136,7 +136,7 @@ class CapturedGraph:
 
 @attrs.define(eq=False)
 class Capture:
-    """A stream capture in progress: calls on its streams become graph nodes and execute nothing."""
+    """A stream capture in a ``mode`` (CUDA's): calls on its streams become graph nodes and execute nothing."""
 
     origin: Stream
     mode: CaptureMode
@@ -154,7 +154,7 @@ class Capture:
         return self.nodes[self.tails[stream][-1]]
 
     def add(self, stream: Stream, work: NodeWork) -> None:
-        """Add a node behind everything in a stream of the capture."""
+        """Add a node for the packet ``work`` behind everything in a stream of the capture."""
         self.nodes.append(GraphNode(work, [*self.tails].index(stream), self.tails[stream]))
         self.tails[stream] = (len(self.nodes) - 1,)
 
@@ -171,7 +171,7 @@ class Capture:
 
 @attrs.frozen(eq=False)
 class CapturedMark:
-    """The position in a stream capture at which an event was recorded: the graph nodes that precede the event."""
+    """The position in a stream capture at which an event was recorded, after the nodes with the indices ``after``."""
 
     capture: Capture
     after: tuple[int, ...]
@@ -179,14 +179,14 @@ class CapturedMark:
 
 @attrs.frozen
 class Violation:
-    """Describes how a call violates a stream capture: the error code and the reason."""
+    """Describes how a call violates a stream capture: the error ``code`` and the reason (``why``)."""
 
     code: str
     why: str
 
 
 class Captures:
-    """The stream captures in progress in one context."""
+    """The stream captures in progress in one context; ``order``: its default stream's rules."""
 
     def __init__(self, order: ImplicitOrder) -> None:
         self._order = order
@@ -204,7 +204,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return the violation if current captures forbid a call, and invalidate them; None if the call is allowed."""
+        """Return the violation if current captures forbid the call ``api``, and invalidate them; None if allowed."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -246,7 +246,7 @@ class Captures:
 
     @staticmethod
     def invalidate(capture: Capture, code: str, why: str) -> Violation:
-        """Mark a capture as invalid; return the violation for the call that caused this."""
+        """Mark a capture as invalid; return the violation (``code``, reason) for the call that caused this."""
         capture.broken = capture.broken or why
         return Violation(code, why)
 
@@ -256,7 +256,7 @@ class StreamEvent:
     """An event recorded in a stream; it is complete when everything before it in the stream is complete.
 
     Its completion is that of the packet just before it, since the commands of a stream complete in order; the device
-    never sees an event. The queue time of a real event's packet is not modelled.
+    never sees an event. The time of a real event's packet in the queue is left out.
     """
 
     stream: Stream
@@ -309,7 +309,7 @@ class BuiltGraph:
     """For each lane (nodes that a launch puts into one stream): the index of its last node."""
 
     def add(self, work: NodeWork, after: Sequence[int]) -> int:
-        """Add a node that waits for the nodes in `after`; return the new node's index."""
+        """Add a node for the packet ``work`` that waits for the nodes in ``after``; return the new node's index."""
         place = len(self.nodes)
         free = [lane for lane, last in enumerate(self._last) if last in after]
         if free:
@@ -331,7 +331,7 @@ class BuiltGraph:
 
 @attrs.frozen
 class PinningCosts:
-    """Costs of pinning and unpinning one page, in seconds, in addition to the call and to first touches."""
+    """Seconds to ``pin`` and ``unpin`` one page, in addition to the call's cost and to first touches."""
 
     pin: Annotated[float, "pin.page"]
     pin_huge: Annotated[float, "pin.huge_page"]
@@ -345,7 +345,7 @@ class PinningCosts:
 
 @attrs.frozen
 class DriverCosts:
-    """Seconds of host time that each driver call costs; sizes are in bytes."""
+    """Seconds of host time that each driver call costs (``free``: cuMemFree, and so on); sizes are in bytes."""
 
     init: Annotated[float, "init.library"]
     init_device: Annotated[float, "init.device"]
@@ -502,9 +502,9 @@ class Locked:
 
 
 class Context:
-    """The state that all calls on one device share: the context lock, the streams and the costs.
+    """The state that all calls on the process's device ``number`` share: the context lock, the streams and the costs.
 
-    ``lock`` is taken for the work of every call.  A thread that had to wait needs ``driver.handover`` to wake up, and
+    ``lock`` is taken for the work of every call. A thread that had to wait needs ``driver.handover`` to wake up, and
     ``driver.handoff`` says whether others can take the lock meanwhile.
     """
 
@@ -537,7 +537,7 @@ class Context:
         self._work = machine.work
 
     def call(self, api: str, stream: Stream | None = None, cause: int | None = None, nbytes: int = 0) -> DriverCall:
-        """Count one call and its time, in a stream or none: ``with context.call("cuMemAlloc") as call``.
+        """Count one call (``api``) and its time, in a stream or none: ``with context.call("cuMemAlloc") as call``.
 
         ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
         requested size of an allocation of device memory.
@@ -649,7 +649,7 @@ class Context:
         self.machine.host_time.add("drain", self.sim.now - begin)
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
-        """Return the error of an illegal call; the error says which thread made the call, and when."""
+        """Return the error (``code``, reason) of an illegal call; it says which thread made the call, and when."""
         error = DriverError(call.api, code, why)
         error.rename(self._accounts.names)
         error.locate(self.sim.current.name, self.sim.now, self.device.index)
@@ -682,6 +682,7 @@ class Context:
         """Wait until the completion ``done`` of a stream's last command is set.
 
         If it is set already, or None because the stream is empty, only the cost of an idle synchronization is paid.
+        ``blocking_sync``: the thread sleeps.
         """
         if done is None or done.is_set:
             stream.spans()

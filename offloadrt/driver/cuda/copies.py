@@ -37,7 +37,7 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer (direction h2d, d2h); return its completion. memory: the host's, such as ``staged``."""
+        """Submit a transfer (h2d, d2h) and return its completion, when ``move`` runs. memory: such as ``staged``."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
@@ -231,7 +231,8 @@ class HostRange(Protocol):
 class Copies:
     """The copies of one device's context from and to the host, and within the device.
 
-    All of them raise DriverError when the device's range lies in no block.
+    All of them raise DriverError when the device's range lies in no block. ``dst``, ``src``: device addresses or host
+    ranges; ``cause``: the number of the directive.
     """
 
     def __init__(self, context: Context) -> None:
@@ -387,7 +388,7 @@ class Copies:
                 await self._locking.unlock()
 
     def within(self, api: str, dst: int, src: int, nbytes: int, stream: Stream, cause: int) -> Awaitable[object]:
-        """Submit a copy within the device for the call named ``api``; the awaited result is the copy's completion."""
+        """Submit a copy within the device for the call named ``api``; return, when awaited, the copy's completion."""
         return self.submit(stream, "d2d", nbytes, "device", self._moving_within(api, dst, src, nbytes), cause)
 
     def _moving_within(self, api: str, dst: int, src: int, nbytes: int) -> Move | None:
@@ -404,7 +405,7 @@ class Copies:
         cause: int,
         over: Shared | None = None,
     ) -> Awaitable[Signal]:
-        """Submit one transfer, whose packet `packet` makes of these arguments; return the transfer's completion."""
+        """Submit one transfer; return its completion. The method `packet` explains the arguments."""
         return self._context.submit(self.packet(stream, direction, nbytes, memory, move, cause, over), self._cost)
 
     def packet(
@@ -456,7 +457,7 @@ class Copies:
     def device_bytes(
         self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
     ) -> DeviceBytes | None:
-        """Return a function that views the bytes of a range of the device, or of ``memory``; None for a phantom.
+        """Return a function that views the bytes of a range of this device or of ``memory``; None for a phantom.
 
         The view is made at the copy's completion, because the array behind an older view may be replaced (``Backing``).
         Raises DriverError when the range does not lie in one block.
@@ -532,7 +533,7 @@ class PeerCopies:
         src_address: int,
         nbytes: int,
     ) -> None:
-        """Copy between two devices in a stream of either one, whose copy engine carries it out (cuMemcpyPeerAsync).
+        """Copy ``nbytes`` between two devices in a stream of either, whose engine does it (cuMemcpyPeerAsync).
 
         The copy uses their link when this context has enabled access to the other device; otherwise it goes through the
         host or, without a link, as ``p2p.without_link`` says. Raises DriverError for a device that does not exist, for

@@ -142,15 +142,15 @@ class CudaDriver:
         self.copies.share_buffer()
 
     def set_schedule(self, schedule: Schedule) -> None:
-        """Set how threads wait for the device from now on (cuDevicePrimaryCtxSetFlags)."""
+        """Set how threads wait for the device from now on (``auto``, ``spin``, …; cuDevicePrimaryCtxSetFlags)."""
         self.context.waiting.schedule = schedule
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
-        """Return the error of an illegal call; the error says which thread made the call, and when."""
+        """Return the error (``code``, reason) of an illegal call; it says which thread made the call, and when."""
         return self.context.refusal(call, code, why)
 
     def call(self, api: str, stream: Stream | None = None) -> DriverCall:
-        """Count a call of a library above this driver, such as CUDA's runtime: ``with driver.call("cudaMemcpy")``."""
+        """Count a call (``api``) of a library above this driver: ``with driver.call("cudaMemcpy")``."""
         return self.context.call(api, stream)
 
     def locks(self) -> dict[str, LockStatistics]:

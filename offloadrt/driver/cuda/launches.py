@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Stands in place of a kernel's arguments when the caller supplies a function ``run`` that does the work."""
+    """Stands in place of a kernel's arguments when the caller gives a function that does the work (None: no data)."""
 
     run: Move | None
 
@@ -58,7 +58,7 @@ _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
 
 
 class Kernels:
-    """The kernel launches of one context."""
+    """The kernel launches and memsets of one context, which take ``device_args``: arrays, pointers and numbers."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
@@ -116,16 +116,13 @@ class Kernels:
         return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
 
     async def memset(self, dst: int, value: int, nbytes: int, stream: Stream) -> None:
-        """Write ``nbytes`` bytes of ``value`` by a kernel of the driver (cuMemsetD8Async).
-
-        Raises DriverError when the range lies in no block.
-        """
+        """Write ``nbytes`` bytes of ``value`` at ``dst`` by a kernel (cuMemsetD8Async). DriverError outside blocks."""
         with self._context.call("cuMemsetD8Async", stream) as call:
             call.takes(bytes=nbytes, address=dst)
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return, unsubmitted, the packet of a kernel that writes ``value``. DriverError for a range in no block."""
+        """Return, unsubmitted, the packet of a kernel that writes ``value`` at ``dst``. DriverError as for `memset`."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -309,7 +306,7 @@ class Graphs:
         function: Callable[[], object] | None,
         seconds: float,
     ) -> int:
-        """Add a host function, which takes ``seconds`` on a core (cuGraphAddHostNode); return the new node's index."""
+        """Add a host function of ``seconds`` on a core after nodes ``after`` (cuGraphAddHostNode); return its index."""
         return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
 
     @property
@@ -334,10 +331,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph (cuGraphInstantiate) from the current state of a graph.
-
-        Raises DriverError for a graph of another device.
-        """
+        """Make an executable graph of a graph's present state (cuGraphInstantiate); DriverError on another device."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

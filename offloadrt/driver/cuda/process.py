@@ -74,7 +74,7 @@ class PoolAttributes:
 
 
 class MemPool:
-    """One memory pool (cudaMemPool_t) of a device.
+    """One memory pool (cudaMemPool_t) of a device; blocks are aligned to ``alignment`` bytes.
 
     release_threshold: bytes that the pool keeps at a synchronization, even if they are unused.
 
@@ -254,7 +254,7 @@ class FreeClock:
 
 
 class PinnedRanges:
-    """Pinned ranges of host memory (registered or allocated so); they do not overlap."""
+    """Pinned ranges of host memory (registered, or allocated as pinned memory); they do not overlap."""
 
     __slots__ = ("_allocated", "_ends")
 
@@ -310,7 +310,7 @@ class ProcessLock:
         self._work = machine.work
 
     async def work(self, dt: float) -> None:
-        """Work for ``dt`` seconds, and hold the lock for the first of them (the fraction ``part`` of the profile)."""
+        """Work for ``dt`` seconds, for the first part of them under the lock (the fraction `ProcessLockSpec.part`)."""
         part = dt * self.spec.part
         if part:
             await self.lock.work(part)
@@ -320,7 +320,7 @@ class ProcessLock:
 
 @attrs.frozen
 class PageLockingSpec:
-    """Says when a copy of pageable memory locks the program's pages, as HIP's library does, and what that costs."""
+    """Says when HIP's library locks the program's pages for a copy, in pieces of ``piece`` bytes, and the costs."""
 
     more_than: Annotated[int, "hip.pin_from"]
     """Bytes from which on copies lock pages; 0: never."""
@@ -354,7 +354,7 @@ class PageLocking:
 
 
 class KernelDriver:
-    """The kernel module of one device, as the driver libraries of all processes call it.
+    """The kernel module of one device, as the driver libraries call it; ``space``: its managed address space.
 
     With only one process, the module's lock is left out, because the context lock orders all calls already.
     """
@@ -412,7 +412,7 @@ class DriverProcess:
         return self.machine.devices[0].index
 
     def pinned_for(self, number: int) -> PinnedRanges:
-        """Return the pinned ranges of host memory, which copies of a device reach without staging."""
+        """Return the pinned ranges of host memory, which copies of device ``number`` reach without staging."""
         return self._pinned[number]
 
     def share_pinned(self) -> None:

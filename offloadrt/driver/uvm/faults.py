@@ -160,8 +160,7 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
 class ReplayChannel:
     """Sends replays (messages that let faulted accesses try again) in order, each after its copies have ended.
 
-    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``, which acquires the
-    tracker of the batch).
+    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``). ``compute`` gets it.
     """
 
     def __init__(self, sim: Simulation, compute: Mailbox) -> None:
@@ -215,8 +214,7 @@ class GpuFaults:
         """Serve the faults on one block in one batch; append the copies that this submits to ``copies``.
 
         index: the block's number. faulted: the faulted pages, a bit set; stored: those of them that stores accessed.
-        entries: how many entries of the fault buffer report them. cause: the number of the directive whose kernel
-        faulted.
+        entries: how many fault-buffer entries report them. cause: the number of the directive whose kernel faulted.
         """
         blocks, pages, thrashing = self._blocks, self._blocks.pages, self._blocks.thrashing
         sim, locks, block = blocks.sim, blocks.locks, pages.block(index)
@@ -405,7 +403,7 @@ class Service(msgspec.Struct, eq=False):
 class UvmFaultHandler:
     """Serves the GPU faults of one device; ``start`` spawns its actor.
 
-    With ``uncontended``, an ablation, each fault message gets its own actor, so that no batch has faults of two
+    With ``uncontended``, an ablation, each fault message of ``buffer`` gets an actor, so no batch has faults of two
     kernels.
     """
 
@@ -559,7 +557,7 @@ class UvmFaultHandler:
 
 
 class Fetch(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A batch of fault messages that the handler takes from the fault buffer, and the messages that it leaves there."""
+    """What the handler fetches from the fault buffer: a batch of messages, and the messages that it leaves there."""
 
     faults: list[ManagedFault]
     """The messages of the batch; the last one may be the first part of a message."""

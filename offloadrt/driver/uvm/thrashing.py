@@ -44,7 +44,7 @@ class ThrashingRules:
 
 
 class Hint(enum.Enum):
-    """Says how to serve a fault on a page that thrashes (``uvm_perf_thrashing_hint_t``); MIGRATE: like other faults."""
+    """Says how to serve a fault on a page (``uvm_perf_thrashing_hint_t``); MIGRATE: as if it did not thrash."""
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"
@@ -81,7 +81,7 @@ class _Block:
 
 
 class Thrashing:
-    """Finds the thrashing pages of a device's managed memory, and counts them. per_block: pages in a block."""
+    """Finds a device's managed pages that thrash (migrate to and fro); counts in ``counters``. per_block: pages."""
 
     def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
         self.rules: Final = rules
@@ -94,7 +94,7 @@ class Thrashing:
         """Called with the first of some pins: from then on someone has to look when they end."""
 
     def migrated(self, index: int, pages: PageSet, side: Side, now: float) -> None:
-        """Note that pages of block ``index`` migrated to the host or device (``side``) for faults or as prefetches."""
+        """Note that pages of block ``index`` migrated to ``side`` (host or device) at virtual time ``now``."""
         rules = self.rules
         if not rules.detects:
             return
@@ -187,7 +187,7 @@ class Thrashing:
         return Hint.PIN if to == "host" else Hint.MIGRATE
 
     def unpinned(self, now: float) -> list[tuple[int, int]]:
-        """Return (block, page) for thrashing pages whose pinning ended since the last call; forget their history."""
+        """Return (block, page) for thrashing pages whose pinning ended by ``now``, and forget their migrations."""
         ended = []
         while self.pins and self.pins[0][0] <= now:
             until, index, place = self.pins.popleft()

@@ -28,7 +28,7 @@ from offloadrt.sim import Mailbox, Signal
 
 @attrs.frozen
 class CounterCosts:
-    """Costs, in seconds, of handling the notifications of the GPU's access counters; how many are taken at once."""
+    """Costs (seconds) and limits of the driver's worker that handles notifications of the GPU's access counters."""
 
     batch_max: Annotated[int, "access_counter.batch"]
     """Largest number of notifications that the worker takes from the buffer at a time."""
@@ -41,7 +41,7 @@ class CounterCosts:
 
 
 class MigrationWorker:
-    """Carries out prefetches of managed memory in the order in which the streams reach them; ``start`` spawns it.
+    """Carries out prefetches that come to ``mailbox`` in the order in which streams reach them; ``start`` spawns it.
 
     It follows cuMemPrefetchAsync (``uvm_migrate``).
     """
@@ -247,7 +247,7 @@ class Uvm:
         space.join(blocks)
 
     def host_access(self, begin: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
-        """Let the calling thread read or write managed memory; return its number of faults. Await it at once."""
+        """Let the calling thread read (or write) managed memory; return its number of faults. Await it at once."""
         return self._host_faults.access(begin, nbytes, writes)
 
     def populates(self, address: int) -> bool:
@@ -305,7 +305,7 @@ class Uvm:
             self.counter_worker = AccessCounterWorker(blocks, counters)
 
     def add_system(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
-        """Add system-allocated memory (malloc); the device can access a page once the host has touched the page."""
+        """Add memory of malloc; the device can access a page once the host has touched it (all, if ``populated``)."""
         self.pages.add(begin, nbytes, populated, name)
         for block, pages in self.pages.parts(begin, nbytes):
             block.use_in_place(pages)

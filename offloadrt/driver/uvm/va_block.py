@@ -40,7 +40,7 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """A fetch or an eviction whose pages are still being copied; an evicted block has lost its memory already."""
+    """A fetch or an eviction whose pages are still being copied. An evicted block has given up its memory already."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
@@ -143,7 +143,7 @@ class VaSpace:
         self._costs: PeerCosts | None = None
 
     def join(self, member: VaBlocks) -> None:
-        """Add a device, and give it all allocations that exist already.
+        """Add a device (``member``), and give it all allocations that exist already.
 
         Raises ProfileError when the profile lacks an entry that several devices need.
         """
@@ -303,10 +303,10 @@ class VaSpace:
 class VaBlocks:
     """One device's view of the blocks of managed memory; the caller holds the lock of the block that it changes.
 
-    ``kernels`` runs the device's kernels over managed memory.  ``ManagedBlock`` holds the state of a block and refuses
-    what its state does not allow.  The methods here are what the driver does on top: they notify kernels that may still
-    need a removed translation, take device memory and give it back, keep the records of other devices in agreement, and
-    move the bytes.
+    ``kernels`` runs the device's kernels over managed memory. ``ManagedBlock`` holds the state of a block and refuses
+    what its state does not allow. The methods here are what the driver does on top: they notify kernels that may still
+    need a removed translation, take device memory and give it back, update the records of other devices, and move
+    bytes.
 
     Raises ProfileError when the profile lacks an entry, or names a policy that does not exist.
     """
@@ -479,7 +479,7 @@ class VaBlocks:
                 self.map_at_peer(block, block.accessed_by & record.resident, member)
 
     def map_at_peer(self, block: ManagedBlock, pages: PageSet, member: VaBlocks) -> None:
-        """Let the GPU translate pages that lie on the device ``member``, if it can access that one and cannot yet."""
+        """Let the GPU translate pages that lie on the device ``member``, if it can access that device's memory."""
         pages &= ~(block.resident | block.remote)
         if pages and self.space.reaches(self.device.local, member.device.local):
             self.counters.remote_maps += 1
@@ -681,7 +681,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host; only missing bytes are copied. kept: pages that stay here as read-only copies."""
+        """Move pages to the host after ``work`` seconds; only missing bytes are copied. kept: copies that stay here."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)
@@ -707,8 +707,7 @@ class VaBlocks:
 
         Blocks whose lock is taken are passed over; if all are locked, this waits for the first and evicts nothing.
         ``cause``: the directive's number. ``held``: the block that needs the memory; if several devices share the
-        memory, its lock is released during that wait. Raises RuntimeError when the policy returns no order, or an index
-        of another block.
+        memory, its lock is released during that wait. Raises RuntimeError for a policy that returns anything else.
         """
         locks = self.locks
         first: ManagedBlock | None = None

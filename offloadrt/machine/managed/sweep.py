@@ -123,7 +123,7 @@ class ManagedAccess:
         return sectors * (1.0 - left_out)
 
     def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
-        """Return the mean bytes of a request over the link: the touched sectors (``sector`` bytes) of a cache line."""
+        """Return the mean bytes of a request over the link: the sectors of a cache ``line`` that ``places`` touch."""
         lines = self.moved(places, line)
         return self.moved(places, sector) / lines * line if lines else line
 

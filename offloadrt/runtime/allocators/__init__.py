@@ -42,7 +42,7 @@ def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllo
 def allocator(name: str | MakeAllocator) -> MakeAllocator:
     """Return the class of the allocator of that name, or of `FILE.py:NAME`; a class is returned unchanged.
 
-    Raises ValueError, with the existing names, for any other name, and for an object that cannot be called with an
+    Raises ValueError, with the existing names, for any other name, and for what cannot be called with an
     `AllocatorSite`.
     """
     make = ALLOCATORS.load(name) if isinstance(name, str) else name

@@ -16,10 +16,11 @@ from offloadrt.trace import HostTime
 class AllocatorSite:
     """The functions and options that a device gives to its allocator.
 
-    begins: tells whether a device block begins at an address. work: charges seconds of host time to the running thread.
-    hand_out_s: seconds of one search of a free list. threshold: largest pooled request in bytes
-    (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD). host_time: the account of waits for the allocator's locks. uncontended:
-    whether the allocator's locks exclude nobody (an ablation). named: returns a lock's name in reports.
+    driver: its calls for blocks. number: the device's. begins: tells whether a device block begins at an address. work:
+    charges seconds of host time to the running thread. hand_out_s: seconds of one search of a free list. threshold:
+    largest pooled request in bytes (LIBOMPTARGET_MEMORY_MANAGER_THRESHOLD). host_time: the account of waits for the
+    allocator's locks. uncontended: whether the allocator's locks exclude nobody (an ablation). named: returns a lock's
+    name in reports.
     """
 
     sim: Simulation
@@ -35,7 +36,7 @@ class AllocatorSite:
 
 
 class DeviceAllocator(Protocol):
-    """Obtains and frees device blocks. Several host threads call its methods, so it has to lock its data."""
+    """Obtains and frees device blocks on the device of ``site``. It locks its data, as several threads call it."""
 
     def __init__(self, site: AllocatorSite) -> None: ...
 

@@ -113,7 +113,7 @@ def no_view(array: HostArray) -> MappedSection:
 
 
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
-    """Return the array that a kernel sees behind a device pointer: `nbytes` bytes, in the pointer's type and shape."""
+    """Return `nbytes` of `memory` as the array that a kernel sees behind a pointer, in its type and shape."""
     shape = pointer.shape
     count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)
@@ -168,7 +168,7 @@ def body_of(
 ) -> Callable[[], None] | None:
     """Return a function that computes the kernel's result at its end; None without a body or with arrays without data.
 
-    watch: a function of each argument and the array that the body usually gets; it returns the array to use instead.
+    bindings: where arrays are. watch: function of an argument and its usual array; returns the array to use instead.
     """
     kernel = launch.kernel
     if kernel.body is not None and not has_phantoms(arguments):
@@ -369,7 +369,7 @@ class PrivateArguments:
 async def bind_arguments(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, bindings: dict[HostArray, Binding]
 ) -> PrivateArguments:
-    """Add to `bindings` where the kernel finds each array argument; return the private arguments.
+    """Add to `bindings` where the kernel finds each array of the map items; return the private arguments.
 
     The copies of private arguments are submitted by then.
     """

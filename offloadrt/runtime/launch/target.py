@@ -58,8 +58,9 @@ from offloadrt.sim import Actor
 class OffloadedRegion:
     """A target region as a compiler prepares it; it may run any number of times.
 
-    arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or a value. follows:
-    those of them that lead the kernel to further addresses. blocks: its known accesses through pointers, reads first.
+    items: the map items. arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or
+    a value. follows: those of them that lead the kernel to further addresses. blocks: its known accesses through
+    pointers, reads first.
     """
 
     launch: Launch
@@ -136,7 +137,7 @@ def touching_of(
 ) -> Touching:
     """Return the accesses of a launch to host memory.
 
-    `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
+    `items`: the map items. `arrays`: those among the arguments; `on_host`: whether the device uses each in place.
 
     A kernel reaches a global of the host through a pointer on the device, which takes `usm.global_indirection` longer.
     """
@@ -158,7 +159,7 @@ def touching_of(
 def touched_ranges(
     streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
 ) -> Sequence[Range]:
-    """Return the ranges of an array that a launch accesses within `mapped`; all of `mapped` where data decide indices.
+    """Return the ranges of an array that `streams` access within `mapped`; all of `mapped` where data decide indices.
 
     If the accessed ranges and `mapped` do not overlap, return the accessed ranges: the device uses the array in place.
     """
@@ -278,8 +279,8 @@ def _trace_of(
 def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
     """Return a trace of accesses whose indices are not affine in the loops, as far as the index arrays have values.
 
-    An array itself may be a phantom, and so may be arrays that no such index is read from. Returns None if no array is
-    left.
+    The array may be a phantom; the arrays of its indices may not. None if no array is left. view: the kernel's view of
+    an argument.
     """
     analysis = launch.kernel.analysis
     if analysis is None or not analysis.without_form:
@@ -408,7 +409,7 @@ Body = Callable[[], None]
 async def target(
     device: OffloadDevice, queue: DirectiveQueue, region: OffloadedRegion, call: str, globals_of: GlobalsOf
 ) -> None:
-    """Run a target region: map its items, launch its kernel, unmap. The caller synchronizes the queue afterwards."""
+    """Run a target region: map, launch, unmap. The caller then synchronizes. globals_of: says where globals are."""
     hooks, items = device.hooks, region.items
     if hooks.before_target is not None:
         await hooks.before_target(region.launch, items, region.arguments, queue, call)

@@ -57,8 +57,8 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
     """Lock the entries that a look-up has visited, one after the other as `lookupMapping` does.
 
     The caller holds the table lock, also while it waits here for an entry that is being copied. LLVM keeps the lock of
-    the last entry while the directive works with that entry. Here this lock is kept only if `keeps` is set, as a caller
-    does that awaits something under it; for any other entry, this waits until the lock is free. When this raises, no
+    the last entry while the directive works with that entry. Here it is kept only if `keeps` is set, because the caller
+    awaits something under it; otherwise, and for other entries, this waits until the lock is free. When this raises, no
     lock is kept. owned: an entry whose lock the caller holds already, which is skipped.
     """
     for entry in lookup.visited:
@@ -71,7 +71,7 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
 
 
 def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
-    """Count the locks of all entries that a look-up has visited as taken and released at once, if all are free.
+    """Count the locks of all entries that `lookup` has visited as taken and released at once, if all are free.
 
     Returns False, without effect, if one of them is held. This is the fast path of `lock_visited`.
     """
@@ -200,7 +200,7 @@ async def _remove(device: OffloadDevice, entry: Entry, cause: int) -> None:
 
 
 def restore_host_pointers(array: HostArray | None, entry: Entry) -> None:
-    """Write the host's addresses back into attached pointers, which a copy from the device has overwritten."""
+    """Write the host's addresses back into the entry's attached pointers, which a copy from the device overwrote."""
     if array is None or array.bytes is None:
         return
     for shadow in entry.shadow_pointers.values():
@@ -668,7 +668,7 @@ async def _copy_back(
 async def target_data_update(
     device: OffloadDevice, items: Sequence[MapItem], queue: DirectiveQueue, call: str, specification: bool = False
 ) -> None:
-    """Copy the items' data to or from the device, in order (`targetDataUpdate`).
+    """Copy the items' data to or from the device, in order (`targetDataUpdate`); errors name `call`.
 
     A section that is not wholly present is skipped. specification: whether strided sections follow OpenMP's
     specification; otherwise they follow LLVM 22, which multiplies the lower bound by the stride.

@@ -96,7 +96,7 @@ def literal_item(value: Any) -> MapItem:
 
 
 def map_item(span: Span, bits: int) -> MapItem:
-    """Make the runtime's item for an array or a section, with these bits of `map_types`.
+    """Make the runtime's item for `span` (an array or a section), with these bits of `map_types`.
 
     Globals with a reference pointer (``link``; under unified shared memory ``enter``, too) become PTR_AND_OBJ items.
     """
@@ -114,7 +114,7 @@ def map_item(span: Span, bits: int) -> MapItem:
 
 @attrs.frozen
 class BlockUse:
-    """Says that a kernel accesses `nbytes` bytes which it reaches through a pointer.
+    """Says that a kernel reads (or `writes`) `nbytes` bytes which it reaches through a pointer.
 
     address: a device address of memory that no item maps; with of_host, a host address of memory that is mapped when
     the kernel runs. exact: the kernel accesses every byte; otherwise it may read and write some. atomic: it accesses
@@ -157,10 +157,11 @@ class PreparedKernel:
 class DirectiveQueue:
     """The queue of one directive (LLVM's `AsyncInfoTy`); `cause` is the directive's number.
 
-    kernel_error: the error of a kernel in this queue, raised at synchronization. lasts: the directive does not wait for
-    its queue, whose stream belongs to an `AsyncQueue`. Three fields serve a directive that is left early (`abandon`):
-    of `items`, the first `mapped` are still to be unmapped; `copy` is the signal of a copy outside of the stream;
-    `private` frees the private arguments. kept: what the memory configuration stores for the directive (`MapHooks`).
+    post_processing: run when the queue has drained; ending: entries to remove then. kernel_error: the error of a
+    kernel, raised at synchronization. lasts: the directive does not wait for its queue, whose stream belongs to an
+    `AsyncQueue`. Three fields serve a directive that is left early (`abandon`): of `items`, the first `mapped` are
+    still to be unmapped; `copy` is the signal of a copy outside of the stream; `private` frees the private arguments.
+    kept: what the memory configuration stores for the directive (`MapHooks`).
     """
 
     cause: int

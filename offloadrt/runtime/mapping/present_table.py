@@ -151,7 +151,7 @@ class Entry:
         return this != INFINITE if after_reset else this == 1
 
     def attach(self, shadow: ShadowPointer) -> bool:
-        """Store an attached pointer of this block; return False if the device has the same value already."""
+        """Store `shadow`, an attached pointer of this block; return False if the device has the same value already."""
         known = self.shadow_pointers.get(shadow.host_address)
         self.shadow_pointers[shadow.host_address] = shadow
         return known is None or (known.device_value, known.descriptor) != (shadow.device_value, shadow.descriptor)
@@ -187,11 +187,11 @@ ABSENT: Final = TargetPointer()
 class Lookup:
     """The result of a search of the present table for a section that starts at `begin` (LLVM's `LookupResult`).
 
-    visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, to which
-    the flags refer; it may only be a neighbour of the section. contained: it holds the whole section. overlaps: it
-    holds at least a part; extends_before, extends_after: the section begins before it, or ends after it. pointer:
-    the section's address in that entry's block, or its host address where no entry overlaps it. Look-ups of a section
-    share one object, so nobody may change it.
+    visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, or None;
+    it may only be a neighbour of the section. contained: it holds the whole section. overlaps: it holds at least a
+    part; extends_before, extends_after: the section begins before it, or ends after it. pointer: the section's address
+    in that entry's block, or its host address where no entry overlaps it. Look-ups of a section share one object, so
+    nobody may change it.
     """
 
     begin: int
@@ -216,7 +216,7 @@ class Lookup:
 
 
 class PresentTable:
-    """The present table of one device: its entries in order of their host addresses."""
+    """The present table of one device, by host address. A search costs `lookup_s` seconds, and `level_s` per level."""
 
     __slots__ = ("_begins", "_entries", "_level_s", "_lookup_s", "generation", "known", "search_s")
 

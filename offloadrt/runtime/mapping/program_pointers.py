@@ -15,7 +15,7 @@ FAIL = -1
 async def associate_pointer(
     device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
 ) -> int:
-    """Enter [begin, begin + nbytes) in the table with an infinite count (`associatePtr`); FAIL if it is mapped."""
+    """Map [begin, begin + nbytes) to `device_address` with an infinite count (`associatePtr`); FAIL if mapped."""
     if device.tell is not None:
         device.tell(PointerAssociated(device.number, array, begin, device_address, nbytes))
     await device.table_lock.enter(device.costs.insert)

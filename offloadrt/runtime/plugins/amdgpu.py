@@ -36,7 +36,7 @@ class PluginBlock(NamedTuple):
 
 
 class AmdgpuStream:
-    """A stream, which serves one directive at a time; holds so many `signals`, and pinned `blocks`, of the plugin."""
+    """A stream for one directive at a time; it holds a number of the plugin's `signals`, and its pinned `blocks`."""
 
     __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 
@@ -85,12 +85,12 @@ class AmdgpuStream:
         self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
-        """Put a copy within the device into the stream (`pushMemoryCopyD2DAsync`) for directive number `cause`."""
+        """Put a copy within the device into the stream (`pushMemoryCopyD2DAsync`); `move` moves the bytes."""
         done = HsaSignal(self._sim, "copy within the device", self)
         await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
-        """Put a kernel launch into the stream (`pushKernelLaunch`). cause: the number of the directive."""
+        """Put a kernel launch into the stream (`pushKernelLaunch`); at its end, `run` computes the result."""
         done = HsaSignal(self._sim, launch.kernel.name, self)
         return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
 

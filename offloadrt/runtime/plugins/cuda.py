@@ -28,7 +28,7 @@ _THREADS: Final = 128
 
 @attrs.define(eq=False)
 class StreamPool:
-    """The idle ones of a device's `made` streams, and the mutex to take or make one; the last returned goes first."""
+    """The idle streams of a device, the last returned first, the number `made`, and the mutex to take or make one."""
 
     driver: CudaDriver
     lock: Lock
@@ -158,10 +158,7 @@ class CudaPlugin(DevicePlugin):
         await self.driver.peers.copy(stream, queue.cause, device, destination, self._number, source, nbytes)
 
     async def reach(self, device: int) -> None:
-        """Enable access to another device's memory, if there is a link.
-
-        The first thread does it, and others wait until it is done.
-        """
+        """Enable access to another device's memory if there is a link. The first thread does it, others wait."""
         await take(self._accesses, self._host_time)
         try:
             if device not in self._asked and await self.driver.peers.can_access(device):

@@ -103,7 +103,7 @@ class DevicePlugin(Protocol):
         return
 
     async def load_image(self, cause: int, /) -> None:
-        """Load the program on the device, if `image_pending`; the first thread that gets here does it."""
+        """Load the program, if `image_pending`, for directive `cause`; the first thread that comes here does it."""
         self.image_pending = False
         await self.load_program()
 
@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Submit a kernel with so many arguments. run: computes its result, if any; touching: host memory it uses."""
+        """Submit a kernel. run: computes its result; touching: host memory it uses; arguments: their number."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""
@@ -163,7 +163,7 @@ class DevicePlugin(Protocol):
         """Fill the device's page table for a range of host memory, so that kernels do not fault there."""
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True, /) -> Awaitable[object]:
-        """Read or write host memory in the calling thread.
+        """Read host memory, or write it if `writes`, in the calling thread.
 
         Pages without memory are populated, and managed pages that a device owns migrate back.
         """

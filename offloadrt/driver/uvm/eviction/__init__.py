@@ -70,7 +70,7 @@ class DeviceMemoryInUse:
 
 
 class EvictionPolicy(Protocol):
-    """Chooses which block leaves the device; an object of such a class is made for each device."""
+    """Chooses which blocks of managed memory leave a device that is full; each device has its own policy object."""
 
     name: str
 

@@ -45,7 +45,7 @@ class PrefetchPolicy(Protocol):
 def pages_brought(
     policy: PrefetchPolicy, there: int, faulted: int, valid: int, thrashing: int, rules: PrefetchRules
 ) -> int:
-    """Return which of a block's pages migrate, as `policy.brings` answers. RuntimeError if that is no set of pages."""
+    """Return the answer of `policy.brings` with these arguments; RuntimeError if it is no set of a block's pages."""
     pages = policy.brings(there, faulted, valid, thrashing, rules)
     if not is_integer(pages) or pages < 0:
         raise broken("prefetch policy", policy, f"brings returns {pages!r:.80}, no set of pages")
