@@ -260,7 +260,7 @@ class MemoryConfiguration(ABC):
 
     @abstractmethod
     def place(self, request: MapRequest) -> Placement:
-        """Decide how to map a section that no table entry covers; as in LLVM, before `present` is checked."""
+        """Decide how to map a section (`request`) that no entry covers; as in LLVM, before `present` is checked."""
 
     def place_global(self) -> Placement:
         """Decide where a global of declare target lies: on the device, or in host memory only.

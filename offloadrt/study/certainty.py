@@ -98,7 +98,7 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """One variant in a ranking; all variants were run with the same random samples (draws) of uncertain costs."""
+    """One variant in a ranking. A draw is a run of every variant with the same random sample of uncertain costs."""
 
     number: int
     """The variant's index among the compared variants, the baseline first."""
@@ -109,7 +109,8 @@ class RankedVariant:
     ahead: float
     """The share of the draws in which this variant is faster than the next one; ties count half. 1 for the last."""
     beside: int
-    """Number of draws at which both this variant and the next were run; one that is clear of all others is run less."""
+    """Number of draws in which both this variant and the next were run; one that is far from all others is run less
+    often."""
 
     @property
     def is_told_apart(self) -> bool:
@@ -119,14 +120,17 @@ class RankedVariant:
 
 @attrs.frozen
 class Ranking:
-    """Ranks variants, the fastest first, by the order that holds in most draws (samples of the uncertain costs)."""
+    """Ranks variants of a run, the fastest first, by the order that holds in most draws.
+
+    `draws` draws were made: each runs all variants with one random sample of the uncertain costs, decided by `seed`.
+    """
 
     draws: int
     seed: int
     entries: int
     """Number of uncertain entries that were drawn together."""
     failed: int
-    """Number of draws that do not count, because a run ended with an error."""
+    """Number of draws that are left out, because a run in them ended with an error."""
     ranked: list[RankedVariant]
     shares: list[list[float]]
     """A matrix in the order of `ranked`: the fraction of the draws in which the row's variant is faster than the
@@ -135,13 +139,13 @@ class Ranking:
     deciders: list[Decider] = attrs.field(factory=list)
     """The entries to measure next: their uncertainty decides between the two variants nearest to each other."""
     screened: str = ""
-    """How the deciders were searched for, and what was left out, as a text."""
+    """A text for the report: how `deciders` were searched for, and which entries were left out."""
     idle: int = 0
     """Number of entries that were not drawn, because neither end of their ranges changes a run."""
     order_effects: list[str] = attrs.field(factory=list)
     """Texts about neighbours whose order changes in some draws, and entries that slow a run when they cost less."""
     beyond: str = ""
-    """What the draws do not know about the order of different machines, as a text; empty if all variants share one."""
+    """A text: why draws cannot settle the order of variants on different machines; empty if all are on one machine."""
 
     def nearest(self) -> tuple[int, int] | None:
         """Return the ranks of the neighbours whose order is least sure; None if their order is always the same."""
@@ -151,5 +155,5 @@ class Ranking:
 
 
 def over(base: float, own: float) -> float:
-    """Return `base` / `own`; infinity if only `own` is 0, and 1 if both are."""
+    """Return the ratio `base` / `own` of two times; infinity if only `own` is 0, and 1 if both are 0."""
     return base / own if own else math.inf if base else 1.0

@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """Set the quantile of each range named here while the body runs; yield a dict of the values used, by name."""
+    """Set inputs, by range name, to these quantiles while the body runs; yield a dict of the values used, by name."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:

@@ -47,13 +47,12 @@ def execute(
 
     ::
 
-        offloadrt.execute("exahype", threads=8, memory="pool", machine="h100", overrides={"alloc.cudaFree": "20 us"})
+    offloadrt.execute("exahype", threads=8, memory="pool", machine="h100", overrides={"alloc.cudaFree": "20 us"})
 
     The scenario's parameters are keywords, or a mapping `given`. Other keywords are fields of `RunSpec`, which replace
     those of `spec`, or arguments of `running.execution.execute` (`sinks`, `causal_log`, `on_progress`, `before_run`).
     With `repeat`, the median run is returned. A draw repeats the run with a random sample of the uncertain costs;
-    `draws` and `budget_s` are as in `compare`, but by default no draws are made; with `draws=None`, up to 8 are made
-    within 4 s.
+    `draws` and `budget_s` are as in `compare`, but by default none are made; with `draws=None`, up to 8 within 4 s.
 
     Raises ParameterError and UserError for a wrong request; ScriptFailed, with the script's own traceback as its text,
     for whatever else the scenario raises.
@@ -97,12 +96,13 @@ def sweep(
 
     ::
 
-        offloadrt.sweep("exahype", threads=[1, 4, 16], memory=["map", "pool"], machine=["alex-a100", "h100"])
+    offloadrt.sweep("exahype", threads=[1, 4, 16], memory=["map", "pool"], machine=["alex-a100", "h100"])
 
-    Parameters of the scenario's own sweep that are not named take all their values. Finished runs are kept in
-    `out/points.jsonl`: the same call, made again, runs only what is missing. `jobs` is how many runs are made at a
-    time, by default one a processor. Results have an `interval` where eight draws of all runs (repetitions with random
-    samples of the uncertain costs) fit into `budget_s` seconds (60); `draws=0` makes none.
+    `keywords` are parameters and fields of `RunSpec`. Parameters of the scenario's own sweep that are not named take
+    all their values. Finished runs are kept in `out/points.jsonl`: the same call, made again, runs only what is
+    missing. `jobs` is how many runs are made at a time, by default one a processor. Results have an `interval` where
+    eight draws of all runs (repetitions with random samples of the uncertain costs) fit into `budget_s` seconds (60);
+    `draws=0` makes none.
 
     Raises ParameterError, UserError and ScriptFailed as `execute` does; errors of single runs are in `failures`.
     """
@@ -137,13 +137,13 @@ def compare(
 
     ::
 
-        offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
+    offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
-    `baseline` and `measures` are those of `reporting.compare.compare`: what to compare with, and what to compare
-    besides the elapsed time. All runs are repeated with `draws` random samples of the uncertain costs (draws); by
-    default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the results have an
-    `interval`. `draws=0` makes none. Raises UserError for what cannot be compared, ScriptFailed when the program
-    raises, ParameterError for a bad parameter.
+    `keywords` and `jobs` are as in `sweep`; `baseline` (what to compare with) and `measures` (what to compare besides
+    the elapsed time) as in `reporting.compare.compare`. All runs are repeated with `draws` random samples of the
+    uncertain costs (draws); by default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants,
+    and the results have an `interval`. `draws=0` makes none. Raises UserError for what cannot be compared, ScriptFailed
+    when the program raises, ParameterError for a bad parameter.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)
@@ -211,7 +211,7 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
-    """Make an executor for runs of a scenario; yield (executor, number of runs at a time).
+    """Make an executor for runs of a scenario, `jobs` at a time; yield (executor, number of runs at a time).
 
     A scenario that no other process can import, such as one in a notebook's cell, runs in this process. So does every
     scenario if the running script has no `if __name__ == "__main__"`, because new processes would repeat the script.

@@ -161,7 +161,7 @@ class RunSpec:
     machine: Machine = attrs.field(default=None, metadata=_AXIS | _APART)
     """A profile's name or the path of a user's own file; None is the scenario's machine."""
     runtime: Runtime = attrs.field(default=None, metadata=_AXIS | _APART)
-    """The same of the offloading runtime; None is the scenario's, or else the machine's default."""
+    """The offloading runtime, in the same way; None is the scenario's, or else the machine's default."""
     configuration: Configuration = attrs.field(default=None, metadata=_AXIS | _POLICY)
     """The memory configuration that the program gets whatever it asks for; None is the program's own choice."""
     allocator: Annotated[
@@ -171,7 +171,7 @@ class RunSpec:
             "direct, malloc, one of a package of yours, or FILE.py:CLASS (see docs/how-to/policies.md)."
         ),
     ] = attrs.field(default=None, metadata=_AXIS | _POLICY)
-    """The same of how device blocks are obtained."""
+    """The allocator (how device blocks are obtained) that the program gets; None is the program's own choice."""
     table_policy: Annotated[
         str | None,
         Parameter(
@@ -179,7 +179,7 @@ class RunSpec:
             "default what the runtime's table.handoff says."
         ),
     ] = attrs.field(default=None, metadata=_AXIS | _POLICY)
-    """The same of who enters the device table next."""
+    """The lock policy (who enters the device table next) that the program gets; None is the program's own choice."""
     overrides: Overrides = attrs.field(factory=dict, converter=_texts_by_name, eq=_pairs)
     """Entries of the machine's profile that are replaced, as in `{"alloc.cudaFree": "20 us"}`."""
     environment: Environment = attrs.field(factory=dict, converter=_texts_by_name, eq=_pairs)
@@ -193,7 +193,7 @@ class RunSpec:
     inputs: Annotated[Mapping[str, str | float], _FROM_PYTHON] = attrs.field(
         factory=dict, converter=_ends_by_name, eq=_pairs
     )
-    """The same of the program's inputs with a range; those that it does not have are passed over."""
+    """Quantiles of the program's inputs with a range, by name; names that it does not have are passed over."""
     seed: Seed = attrs.field(default=0, validator=_seed, metadata=_APART)
     gear: Gear = attrs.field(default="turbo", validator=_gear)
     strategy: Annotated[

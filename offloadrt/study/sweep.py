@@ -158,7 +158,7 @@ def read_value(scenario: Scenario, name: str, value: Any) -> Value:
 
 
 def described(name: str, points: Sequence[Point]) -> str:
-    """Describe a sweep in words: scenario, number of runs, and what varies: `exahype: 6 runs: threads=64,128`."""
+    """Describe a sweep of `points` in words, with what varies: `exahype: 6 runs: threads=64,128`."""
     axes = {name: tuple(dict.fromkeys(point.axis_values[name] for point in points)) for name in points[0].axis_values}
     swept = " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items() if len(values) > 1)
     return ": ".join(filter(None, (name, counted(len(points), "run"), swept)))
@@ -201,7 +201,7 @@ class InProcess(Executor):
     """Runs each call immediately in this process: a single job needs no pool, and a debugger can follow it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run the call immediately, and return a future that is already completed."""
+        """Call ``fn(*args, **kwargs)`` immediately, and return a future that is already completed."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -211,7 +211,7 @@ class InProcess(Executor):
 
 
 class Processes(Executor):
-    """A pool of processes that is replaced when one of its processes dies, unlike ProcessPoolExecutor.
+    """A pool of `jobs` processes that is replaced when one of them dies, unlike ProcessPoolExecutor.
 
     The calls that were in the old pool fail with BrokenExecutor.
     """
@@ -225,7 +225,7 @@ class Processes(Executor):
         return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Submit a call to one of the processes, which ignore Ctrl-C so that only this process handles it."""
+        """Submit ``fn(*args, **kwargs)`` to a process, which ignores Ctrl-C so that only this process handles it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # which a process that is started inherits
         try:
             return self._pool.submit(fn, *args, **kwargs)
@@ -268,7 +268,7 @@ def _live_as_a_worker() -> None:
 
 @contextlib.contextmanager
 def executor(kind: Kind = "process", jobs: int = 1) -> Iterator[Executor]:
-    """Make an executor for the body; leaving the body by an exception drops the calls that have not run.
+    """Make an executor of `jobs` workers for the body; an exception from the body drops calls that have not run.
 
     Raises UserError when `kind` needs a package that is not installed.
     """
@@ -321,7 +321,7 @@ def _terminated_in_order() -> Iterator[None]:
 
 @attrs.frozen
 class Failure:
-    """A run of a sweep that could not be made, with the reason."""
+    """A run (`point`) of a sweep that could not be made, with the reason."""
 
     point: Point
     message: str
@@ -543,7 +543,9 @@ class Dispatcher:
     deaths: Counter[int] = attrs.field(factory=Counter)
     """Number of worker deaths while the executor had each point."""
     given: dict[Future[tuple[float, list[bytes]]], list[int]] = attrs.field(factory=dict)
+    """The numbers of the points in each call that the executor has now."""
     done: SimpleQueue[Future[tuple[float, list[bytes]]]] = attrs.field(factory=SimpleQueue)
+    """The calls that have ended, in the order of their ends."""
     run_s: float = _CALL_S
     """Moving mean of a run's duration in seconds of real time."""
 

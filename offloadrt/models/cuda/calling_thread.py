@@ -56,7 +56,7 @@ class Allocations:
         self._freed[address] = Freed(call, self._sim.current.name, self._sim.now)
 
     def check_free(self, driver: CudaDriver, call: DriverCall, address: int) -> None:
-        """Raise DriverError for a block that has been freed already, or belongs to another device."""
+        """Raise the DriverError of `call` for a block that has been freed already, or belongs to another device."""
         if (story := self._freed.get(address)) is not None:
             raise driver.refusal(call, INVALID, f"{address:#x} {story}")
         number = None if driver.device.memory.reaches(address) else device_of(driver.machine, address)
@@ -67,7 +67,7 @@ class Allocations:
     def check_use(
         self, driver: CudaDriver, call: DriverCall, what: str, argument: Any, *, anywhere: bool = False
     ) -> None:
-        """Raise DriverError for an argument that is freed or unallocated, in another device's memory, or pageable.
+        """Raise the DriverError of `call` for an argument that is freed, unallocated, on another device, or pageable.
 
         what: the argument's role in the message. anywhere: whether memory of other devices is allowed.
         """
@@ -107,7 +107,7 @@ class MappedMemory:
         self._ranges: dict[int, tuple[int, list[CudaDriver]]] = {}
 
     def use(self, driver: CudaDriver, array: HostArray) -> None:
-        """Make an array in host memory accessible to a device's kernels; do nothing for a managed array."""
+        """Make an array in host memory accessible to the kernels of a device (its `driver`), unless it is managed."""
         if array.managed or not array.nbytes:
             return
         begin, nbytes = array.address, array.nbytes
@@ -139,7 +139,7 @@ STREAM_PER_THREAD: Final = "cudaStreamPerThread"
 
 @attrs.define(eq=False)
 class PrimaryContext:
-    """The state of CUDA's runtime library on one device, which the first call there creates."""
+    """The state of CUDA's runtime library on device `number`, which the first call there creates."""
 
     number: int
     driver: CudaDriver
@@ -171,7 +171,7 @@ class CallingThread(ProgramThread):
     """The part of a CUDA host thread that all its groups of calls use: the current device, and stream arguments.
 
     context: a function that returns the context of a device, and makes it if needed. state: what all threads of the
-    program share.
+    program share. place: the thread's number, team and memory, for `ProgramThread`.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ Shape = int | tuple[int, int]
 
 @attrs.frozen(eq=False)
 class PreparedLaunch:
-    """A kernel launch whose arguments have been checked and converted, and which has not been submitted yet."""
+    """A kernel launch with checked and converted arguments, not submitted yet; `touching`: host memory it uses."""
 
     launch: Launch
     values: Sequence[Any]
@@ -167,7 +167,7 @@ class HostThread(CallingThread):
     async def mem_prefetch(
         self, array: HostArray | Section, *, to_host: bool = False, stream: Stream | DefaultStream | None = None
     ) -> None:
-        """Migrate managed memory, all of an array or a part, in stream order (cudaMemPrefetchAsync).
+        """Migrate an array or section in managed memory to device or host, in stream order (cudaMemPrefetchAsync).
 
         Raises DriverError for other memory, and ValueError for a strided section.
         """
@@ -190,7 +190,7 @@ class HostThread(CallingThread):
     async def host_alloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, *, fill: Any = None
     ) -> HostArray:  # fmt: skip
-        """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc).
+        """Allocate an array in pinned memory of the host (cudaHostAlloc, hipHostMalloc); `fill`: its values.
 
         Copies from and to it need no staging, on all devices, and kernels use it in place, over the link. Its pages
         exist from the beginning. Free it by `free_host`.
@@ -255,8 +255,8 @@ class HostThread(CallingThread):
     ) -> None:
         """Copy as many bytes as the source has in the order of a stream (cudaMemcpyAsync, cudaMemcpyPeerAsync).
 
-        With pinned memory the call returns at once; pageable memory is staged or has arrived when it returns. Raises
-        DriverError and FreedHostMemory as `memcpy` does.
+        With pinned memory the call returns at once. At its return, pageable memory has been read to a buffer, or
+        written. Raises DriverError and FreedHostMemory as `memcpy` does.
         """
         context = await self._context()
         chosen = await self._stream(context, stream, "cudaMemcpyAsync")
@@ -752,7 +752,7 @@ class HostThread(CallingThread):
 
 
 def check_host_function(call: str, function: Callable[[], object] | None, seconds: float) -> None:
-    """Raise TypeError for a coroutine function, and ValueError for a time that is negative or not finite."""
+    """Raise, for `call`, TypeError for a coroutine function, ValueError for a time that is negative or not finite."""
     if inspect.iscoroutinefunction(function):
         raise TypeError(f"{call}: {function!r} is no plain function; a host function makes no calls")
     if seconds < 0.0:
@@ -762,8 +762,7 @@ def check_host_function(call: str, function: Callable[[], object] | None, second
 def is_in_stream_order(driver: CudaDriver, end: CopyEnd, call: str) -> bool:
     """Tell whether copies access the host memory `end` in stream order, and not before the call returns.
 
-    That is so for pinned and managed memory. call: the name of the call in errors. Raises ValueError for a strided
-    section.
+    That is so for pinned and managed memory. call: its name in errors. Raises ValueError for a strided section.
     """
     begin, nbytes = _range(end, call)
     return (not isinstance(end, DeviceArray) and array_of(end).managed) or driver.pinning.covers(begin, nbytes)

@@ -54,7 +54,7 @@ R = TypeVar("R")
 class CUDA(OffloadProgram[HostThread]):
     """A CUDA program on an emulated machine: its devices' contexts, and its teams of host threads.
 
-    Raises ValueError on a machine whose driver library is not CUDA's.
+    `drivers`: by process and device. Raises ValueError on a machine whose driver library is not CUDA's.
     """
 
     tells_uses: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class CUDA(OffloadProgram[HostThread]):
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`; return their results by thread number.
+        """Run `num_threads` host threads, each `await body(t)`; return their results by thread number.
 
         After a warm start the devices' contexts exist already.
         """
@@ -96,7 +96,7 @@ class CUDA(OffloadProgram[HostThread]):
         return await super().parallel(body, num_threads)
 
     async def context(self, number: int) -> PrimaryContext:
-        """Return the context of a device; without a warm start, the first call on the device makes it.
+        """Return the context of device `number`; without a warm start, the first call on the device makes it.
 
         Other threads that need the context meanwhile wait. Raises InvalidDevice on a machine without devices.
         """

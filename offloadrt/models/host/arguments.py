@@ -28,7 +28,7 @@ _ANYTHING = (Any, object, DTypeLike, Kernel)
 
 
 def checks_arguments(cls: type[T]) -> type[T]:
-    """Let the public methods of a class raise TypeError for an argument that does not fit its annotation.
+    """Decorate a class so that its public methods raise TypeError for arguments that do not fit their annotations.
 
     Numbers of NumPy count as numbers of Python, truth values do not. Whole numbers have 64 bits, others are finite.
     """
@@ -41,7 +41,7 @@ def checks_arguments(cls: type[T]) -> type[T]:
 
 
 def checked(method: Callable[..., Any], name: str = "") -> Callable[..., Any]:
-    """Let a function raise TypeError for arguments unlike its annotations. name: what messages call the function."""
+    """Decorate a function: it raises TypeError, naming it `name`, for arguments unlike its annotations."""
     positional = method.__code__.co_varnames[: method.__code__.co_argcount]
     # The annotations are evaluated at the first call: then all modules are there.
     annotations = functools.cache(lambda: typing.get_type_hints(method))

@@ -50,7 +50,7 @@ Bin = list[int]
 
 @attrs.define(eq=False)
 class Arena:
-    """A range of addresses from which one thread allocates; a full arena takes a new range.
+    """A range of addresses (heap or stack) from which one thread allocates; a full arena takes a new range.
 
     To free a block, its address is put back into the bin (list of free blocks) that it came from. glibc's malloc joins
     free neighbours and splits them for other sizes. Here a free block is reused only for its own size and alignment, so
@@ -77,7 +77,7 @@ class Arena:
         return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
 
     def allocate(self, nbytes: int, align: int = 16) -> int:
-        """Return an address for a new block of `nbytes` bytes.
+        """Return an address, a multiple of `align`, for a new block of `nbytes` bytes.
 
         Raises ValueError for a negative size and for an alignment that is no power of two.
         """
@@ -139,7 +139,8 @@ class ProgramArrays:
     ) -> HostArray:
         """Make an array at an emulated address. Its pages are populated if `fill` is given.
 
-        A heap array gets a pointer variable on the stack, too. heap, stack: the calling thread's memory.
+        A heap array gets a pointer variable on the stack, too. heap, stack: the calling thread's memory. phantom:
+        whether it has no values (None: the program decides). align: its address is a multiple of this.
         """
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")

@@ -64,7 +64,7 @@ def launch_of(
 
 
 def check_logical(call: str, **clauses: object) -> None:
-    """Raise TypeError, naming the clause, for an argument of a logical clause that is no truth value."""
+    """Raise TypeError, naming `call` and clause, for a clause (by name in `clauses`) that is no truth value."""
     for name, value in clauses.items():
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"{call}: {name} is {value!r:.80}, but must be True or False")
@@ -292,8 +292,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Region(AsyncOnly, ABC, Generic[T_co]):
     """A structured region of a program: ``async with region as value``, where `begin` returns the value.
 
-    A region that is made and not used in `async with` maps nothing, which is a likely mistake, so it warns. A region
-    that was stored in a variable may stay unused.
+    A region that is made and never entered (`entered`) by `async with` maps nothing, which is a likely mistake, so it
+    warns. A region that was stored in a variable may stay unused.
     """
 
     directive: ClassVar[str]

@@ -61,7 +61,7 @@ class Process:
         return found
 
     async def parallel(self, body: Callable[[Any], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of this process's host threads, each `await body(t)`; return their results by thread number."""
+        """Run `num_threads` host threads of this process, each `await body(t)`; return their results in order."""
         since = self.program.sim.now
         self.most_threads = max(self.most_threads, num_threads)
         results = await self.program.parallel(body, num_threads=num_threads)

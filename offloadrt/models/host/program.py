@@ -158,9 +158,9 @@ T = TypeVar("T", bound="ProgramThread")
 class OffloadProgram(ABC, Generic[T]):
     """A program on a machine, in any programming model, whose class of host threads is `T`.
 
-    on_devices: the options of the offloading runtime on every device. Raises ValueError for an unknown name as an
-    option's value, or if the memory configuration needs a `host_program` and there is none; UnifiedMemoryUnavailable
-    when the devices lack what that configuration requires.
+    drivers: by process and device. on_devices: the options of the offloading runtime on every device. Raises ValueError
+    for an unknown name as an option's value, or if the memory configuration needs a `host_program` and there is none;
+    UnifiedMemoryUnavailable when the devices lack what that configuration requires.
 
     A program ends with `finish`: background work of the threads completes, and pooled device memory is returned.
     """
@@ -251,7 +251,7 @@ class OffloadProgram(ABC, Generic[T]):
     # threads
 
     def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
-        """Make a host thread of the program for the current actor. If number is None, use the next unused number."""
+        """Make a thread of a team for the current actor. If number is None, use the next unused number."""
         self.start()
         if number is None:
             number = self._threads
@@ -275,8 +275,7 @@ class OffloadProgram(ABC, Generic[T]):
         """Run a team of host threads, each `await body(t)`, and return their results in order.
 
         The call returns when all threads have ended, with their background work where the model waits for it. Raises
-        RuntimeError for parallel regions that are nested too deep, as when a body opens a region that runs the same
-        body.
+        RuntimeError for parallel regions nested too deep, as when a body opens a region that runs the same body.
         """
         check_count("num_threads", num_threads, MOST_THREADS)
         depth, threads = self.sim.current.data.get("regions", 0) + 1, self._in_teams + num_threads
@@ -432,7 +431,7 @@ class ProgramThread(ABC):
         existing mappings are found. A mapped section of a pointer is attached, which costs two more table look-ups.
 
         fill: a number, or values to copy; without it, zeros in untouched pages. phantom: whether the array has a size
-        without values; by default the program decides.
+        without values; by default the program decides. align: its address is a multiple of this many bytes.
         """
         return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
@@ -477,7 +476,7 @@ class ProgramThread(ABC):
         return self.program.devices[0].plugin.host_touch(array.address, array.nbytes)
 
     def host_access(self, place: Span, writes: bool | None = None) -> Awaitable[object]:
-        """Read or write all of an array, or of a section, on the host; `writes` says which, for `offloadrt check`.
+        """Read or write all of `place` (an array or a section) on the host; `writes` says which, for `offloadrt check`.
 
         For managed memory with the advice `read_mostly`, a read (`writes=False`) leaves the devices' copies valid.
 

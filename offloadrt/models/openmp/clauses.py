@@ -59,7 +59,7 @@ class Maps:
 
 @attrs.frozen(eq=False)
 class Motion:
-    """A `to` or `from` clause of `target update`; `bits` are those of `map_types`, `mapper` is its mapper or None."""
+    """A `to` or `from` clause (`kind`) of `target update`, with its items, bits of `map_types`, and mapper or None."""
 
     items: tuple[Any, ...]
     kind: Literal["to", "from"]
@@ -128,9 +128,9 @@ def map(
 ) -> Map | Maps:
     """Make a map clause: ``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``.
 
-    Each map type becomes a clause of its own, in the order to, from, tofrom, alloc, release, delete. mapper: the mapper
-    to use instead of that of the items' class. Raises ValueError without an item, TypeError for items without a map
-    type and for an unknown type.
+    Each map type becomes a clause of its own, in the order to, from, tofrom, alloc, release, delete. mapper: used
+    instead of that of the items' class. Raises ValueError without an item, TypeError for items without a map type and
+    for an unknown type.
     """
     if untyped or unknown:
         said = "items without a map type" if untyped else f"no map type or modifier is called {', '.join(unknown)}"
@@ -153,12 +153,12 @@ def map(
 
 
 def to(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
-    """Make a motion clause of target update: ``to([present:] items)``."""
+    """Make the clause of target update ``to([present:] items)``. mapper: used instead of that of the items' class."""
     return _motion("to", TO, items, present, mapper)
 
 
 def from_(*items: ListItem, present: bool = False, mapper: Any = None) -> Motion:
-    """Make a motion clause of target update: ``from([present:] items)``."""
+    """Make the clause of target update ``from([present:] items)``. mapper: used instead of that of the items' class."""
     return _motion("from", FROM, items, present, mapper)
 
 
@@ -247,7 +247,7 @@ class Member:
 
 @attrs.frozen(eq=False)
 class StructPointee:
-    """A struct's member that is a pointer, with what it points to: a section of another array, ``s.p[0:4]``."""
+    """A struct's member that is a pointer, and what it points to, `place`: a section of another array, ``s.p[0:4]``."""
 
     pointer: Member
     place: Span
@@ -275,9 +275,9 @@ def member(struct: HostArray, name: str, index: int = 0) -> Member:
 
 
 def pointee(struct: HostArray, name: str, place: Span, index: int = 0) -> StructPointee:
-    """Return what the pointer ``s.name`` points to as an item to map: an array, or a section of an array.
+    """Return, as an item to map, the pointer ``s.name`` with what it points to: `place`, an array or a section.
 
-    Raises ValueError for a member that is no pointer.
+    s: `struct`, or its element `index`. Raises ValueError for a member that is no pointer.
     """
     pointer = member(struct, name, index)
     if pointer.nbytes != POINTER_BYTES:

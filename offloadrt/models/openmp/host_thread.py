@@ -120,7 +120,7 @@ class TaskNotes:
     """The construct and the device number of each task, in order of creation."""
 
     def note(self, construct: Construct, device: int, *, on_host: bool) -> None:
-        """Add a construct to `tasks`. Raises ValueError for a construct that this emulator cannot replay."""
+        """Add a construct to `tasks`. Raises ValueError for one that cannot be replayed (as those `on_host`)."""
         if on_host:
             raise ValueError(f"{CALL}: a {construct.name} on the initial device is no replayable task here")
         if construct.name != "target" or not construct.nowait:
@@ -162,7 +162,7 @@ class TaskGraphs:
         graph_id: Hashable,
         graph_reset: bool,
     ) -> None:
-        """Record the region `body`, or replay the record with this `graph_id`; graph_reset drops that record first."""
+        """Record `body`, a region of thread `t`, or replay the record `graph_id`; graph_reset drops it first."""
         key = getattr(body, "__code__", body), graph_id
         if graph_reset and (record := self._records.pop(key, None)) is not None:
             await record.graphs.destroy(record.executable)
@@ -251,6 +251,7 @@ class HostThread(RoutineCaller):
     """The object ``t`` that the body of a host thread gets: OpenMP's directives as methods.
 
     `number` is omp_get_thread_num(), `num_threads` omp_get_num_threads(). OpenMP's routines are in `RoutineCaller`.
+    Parameters such as `nowait` and `if_` (if) are the directive's clauses; device: its number, None for the default.
     """
 
     def __init__(

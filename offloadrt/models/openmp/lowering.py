@@ -254,8 +254,9 @@ def lower_target(
 ) -> list[MapItem]:
     """Lower a target region with these kernel arguments to map items; `clauses` has no nested lists.
 
-    mappers: the declared mappers, by class. on_device: arrays whose device address is passed unchanged
-    (has_device_addr). implicit: makes the item of an array that no clause names.
+    mappers: the declared mappers, by class. firstprivate, private: arrays that the region copies. on_device: arrays
+    whose device address is passed unchanged (has_device_addr). implicit: makes the item of an array that no clause
+    names.
     """
     _check_clauses(clauses, "target")
     variables = _variables([clause for clause in clauses if isinstance(clause, Map)], mappers)
@@ -396,14 +397,14 @@ INITIAL_DEVICE: Final = -1
 
 @attrs.frozen(eq=False)
 class HostRegion:
-    """A target region that runs on the host. `own`: its firstprivate and private arrays, which it uses as copies."""
+    """A target region that runs on the host. `own`: its firstprivate and private arrays, of which it uses copies."""
 
     launch: Launch
     arguments: tuple[Any, ...]
     own: tuple[HostArray, ...]
 
     async def run(self, t: ProgramThread, machine: Machine) -> None:
-        """Run the region on all cores of the host; inside a parallel region of several threads, on one core.
+        """Run the region for `t` on all cores of the host; inside a parallel region of several threads, on one core.
 
         Raises TypeError for an argument that is another device's memory.
         """
@@ -505,7 +506,7 @@ def target_construct(
     if_: bool = True,
     **unknown: object,
 ) -> Construct:
-    """Make the construct of a target region; the clauses are those of `TargetClauses`.
+    """Make the construct of a target region; the clauses are those of `TargetClauses`. unknown: any others.
 
     Raises TypeError and ValueError for clauses and arguments that a compiler rejects.
     """
@@ -549,7 +550,8 @@ def data_construct(
 ) -> Construct:  # fmt: skip
     """Make a ``target enter data``, ``target exit data`` or ``target update`` construct.
 
-    Raises ValueError for a clause that the construct does not accept, and if no clause names any data.
+    if_: False runs it on the host. Raises ValueError for a clause that it does not accept, and if no clause names any
+    data.
     """
     check_logical(name, nowait=nowait, if_=if_)
     others = [clause for clause in clauses if not isinstance(clause, Depend)]

@@ -73,7 +73,8 @@ class OpenMP(OffloadProgram[HostThread]):
     option's value, and for a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices lack
     what the configuration requires.
 
-    A program ends with `finish`: deferred tasks complete, pooled device memory is returned.
+    A program ends with `finish`: deferred tasks complete, pooled device memory is returned. `drivers`: by process and
+    device.
     """
 
     tells_uses: ClassVar[bool] = True
@@ -132,7 +133,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global that a device has only while it is mapped: ``declare target link(name)``."""
+        """Make a global that a device has only while it is mapped: ``declare target link(name)``; see `array`."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array

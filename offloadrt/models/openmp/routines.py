@@ -204,7 +204,7 @@ class RoutineCaller(ProgramThread):
         return result[0]
 
     async def omp_target_disassociate_ptr(self, place: HostArray | Section, device: int | None = None) -> int:
-        """Remove an association made by omp_target_associate_ptr; return 0, or -1 on failure."""
+        """Remove the association of `place` made by omp_target_associate_ptr; return 0, or -1 on failure."""
         if is_host(self, device):
             return OFFLOAD_FAIL
         array, begin = host_span(place)
@@ -359,7 +359,8 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Allocate an array of the host by an allocator (omp_alloc); free it by `omp_free`.
 
-        device: the device whose library pins the array; the default device if None. Raises DriverError if it cannot.
+        device: the device whose library pins the array, by default the default device; DriverError if it cannot pin.
+        fill: its values.
         """
         array = self.array(name, shape, dtype, fill, None, "heap", _PAGE if allocator.pinned else _ALIGNMENT)
         if allocator.pinned and array.nbytes and not is_host(self, device):
@@ -503,24 +504,24 @@ class RoutineCaller(ProgramThread):
 
 
 def initial_device(t: RoutineCaller) -> int:
-    """Return the device number of the initial device, which is the host."""
+    """Return the device number of the initial device (the host) in the program of thread `t`."""
     return t.program.num_devices
 
 
 def in_routine(
     t: RoutineCaller, name: str, device: int | None, work: Work, *, mandatory: bool = True
 ) -> Awaitable[OffloadDevice]:
-    """Run `work` as an OpenMP routine on a device. mandatory: whether a failing driver call ends routine and device."""
+    """Run `work` as an OpenMP routine of thread `t`. mandatory: whether a failing driver call ends the device."""
     return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
 
 
 def is_host(t: RoutineCaller, device: int | None) -> bool:
-    """Return whether a device number, or the default device, is the initial device: the host."""
+    """Return whether a device number, or thread `t`'s default device for None, is the initial device (the host)."""
     return chosen(t, device) == initial_device(t)
 
 
 def chosen(t: RoutineCaller, device: int | None) -> int:
-    """Return the number of the device that an argument means: None is the default device. Raises TypeError.
+    """Return the number of the device that an argument means: None is thread `t`'s default one. Raises TypeError.
 
     Where the program can use no device, the initial device stands in for all of them. Raises InvalidDevice if that is
     forbidden (OMP_TARGET_OFFLOAD=mandatory).
@@ -538,7 +539,7 @@ def chosen(t: RoutineCaller, device: int | None) -> int:
 
 
 def in_place(array: HostArray, address: int, initial: int, shape: tuple[int, ...]) -> DevicePointer:
-    """Return a pointer of the initial device to an array in host memory; its device address is the host address."""
+    """Return a pointer of the initial device, number `initial`, to an array in host memory at `address`."""
     nbytes = math.prod(shape) * array.itemsize
     return DevicePointer(address, nbytes, initial, array.phantom, array.dtype, shape, array)
 

@@ -28,12 +28,13 @@ class Task:
     number: int = 0
     """The task's number, from 1, among the tasks that its host thread has made."""
     waiting_for: int = 0
-    """Number of unfinished tasks that must complete before this one; `successors` wait for this one."""
+    """Number of unfinished tasks that must complete before this one."""
     observed: bool = True
     """Whether the program made the task, so that it is reported to an observer."""
     after: tuple[Hashable, ...] = ()
     """The `done` signals of all tasks that the dependences order before this one; set only for an observer."""
     successors: list[Task] = attrs.field(factory=list)
+    """The tasks that wait for this one."""
     exclusions: list[_Exclusion] = attrs.field(factory=list)
 
 
@@ -189,7 +190,7 @@ class HiddenHelpers:
         *,
         observed: bool = True,
     ) -> Task:
-        """Create and return a deferred task, which calls `run` once its predecessors are done; do not wait for it."""
+        """Create and return a deferred task of a host thread's `region`, which calls `run` after its predecessors."""
         task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
         if self.tell is not None and observed:
@@ -222,7 +223,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for all tasks of a host thread; with `depends`, only for those that a task with these would follow."""
+    """Wait for the tasks of a host thread (`region`); with `depends`, for those that a task with these would follow."""
     if depends:
         await wait_before(region, depends, tell)
         return
@@ -232,5 +233,5 @@ async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: T
 
 
 async def wait_before(region: TaskRegion, depends: tuple[Depend, ...], tell: Tell | None = None) -> None:
-    """Wait for the tasks that come before work with these dependences. tell: reports the waits as events."""
+    """Wait for a thread's tasks (`region`) that come before work with these dependences. tell: reports it as events."""
     await wait_for(region.predecessors(depends) if tell is None else region.ordered_before(depends), tell)

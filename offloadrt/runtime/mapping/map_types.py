@@ -42,7 +42,7 @@ SKIPPED: Final = NOT_MAPPED | ATTACH
 
 @attrs.frozen
 class MapFlags:
-    """The bits of a map type as bools. `parameter` is TARGET_PARAM, `returned` RETURN_PARAM, `hold` OMPX_HOLD."""
+    """The bits of a map type as bools: `parameter` is TARGET_PARAM, `returned` RETURN_PARAM, `skipped` SKIPPED."""
 
     to: bool
     from_: bool

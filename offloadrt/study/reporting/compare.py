@@ -124,7 +124,7 @@ class Case:
 
 @attrs.frozen
 class Comparison:
-    """The runs that `compare` made, in cases: each has one baseline and the variants compared with it."""
+    """The runs that `compare` made (each the median of `repeat` runs), in cases: one baseline with its variants."""
 
     scenario: str
     machine: str
@@ -229,7 +229,8 @@ def compare(
     are compared with one. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further
     figures to compare: names of figures that the scenario returns, or columns of its table of results; by default those
     that the scenario names. `effort` says how many draws (random samples of the uncertain costs) rank the variants.
-    `stage` is called with the name of the present stage, the number of runs done and the number of runs requested.
+    `advanced` is called after each run. `stage` is called with the name of the present stage, the number of runs done
+    and the number of runs requested.
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
@@ -345,7 +346,7 @@ def read_axes(scenario: Scenario, axes: Mapping[str, Sequence[Any]]) -> dict[str
 
 
 def swept_in(read: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
-    """Return the parameters that have several values."""
+    """Return the parameters among `read` (the values of each parameter) that have several values."""
     return {name: values for name, values in read.items() if len(values) > 1}
 
 
@@ -440,7 +441,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError, before any run, for a measure that by the scenario's source is no number it returns."""
+    """Raise UserError, before any run, for a measure that the scenario, by its source, does not return as a number."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:
@@ -461,7 +462,7 @@ PICOSECOND = 1e-12
 
 
 def differences(base: Result, variant: Result, most: int = MOST) -> list[Difference]:
-    """Return the `most` largest differences of the host threads' time by category, largest in seconds first."""
+    """Return the `most` categories in which host threads' time in `variant` differs most from `base`, by seconds."""
     differing = []
     for category in dict.fromkeys((*base.where_time_went, *variant.where_time_went)):
         before, after = (of.where_time_went.get(category, _NO_TIME) for of in (base, variant))

@@ -45,7 +45,7 @@ def drawing(*, needed: bool = True) -> Any:
 
 
 def html_of(shown: object) -> str | None:
-    """Return the HTML that shows a result, comparison or sweep in a notebook; None if no extension can draw."""
+    """Return the HTML that shows a result, comparison or sweep (`shown`) in a notebook; None without an extension."""
     figures = drawing(needed=False)
     return None if figures is None else figures.html_of(shown)
 
@@ -131,8 +131,8 @@ class SampledPhase:
 class Interval:
     """The interval of a figure over draws, which are runs with random samples of all uncertain entries.
 
-    In 80 % of the draws the figure lies from `low` to `high`. `nominal` is the figure with every range at its mean. The
-    seed and the number of draws determine the samples (`study/certainty.py`).
+    In 80 % of the draws the figure lies from `low` to `high`; `median` is the middle draw's. `nominal` is the figure
+    with every range at its mean. The seed and the number of draws determine the samples (`study/certainty.py`).
     """
 
     nominal: float
@@ -145,7 +145,7 @@ class Interval:
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of at least one draw's value; quantiles between values are interpolated."""
+        """Compute the interval of `values`, one or more draws' figures; quantiles between values are interpolated."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -235,9 +235,8 @@ class Result:
     spreads: dict[str, Spread] = attrs.field(factory=dict)
     """`elapsed_s` and every measured number over the repeated runs; empty for a single run."""
     intervals: dict[str, Interval] = attrs.field(factory=dict)
-    """`elapsed_s` and measured numbers over draws in the uncertain entries; empty without draws, and without figures
-    that no draw changes.
-    """
+    """`elapsed_s` and measured numbers over draws of the uncertain costs; empty without draws. Figures that do not vary
+    are left out."""
     prediction_interval: PredictionInterval | None = None
     """For `elapsed_s`; None without its interval of draws, or where no similar program was measured."""
 
@@ -271,7 +270,7 @@ class Result:
         return drawing().time_figure(self)
 
     def timeline(self, **keywords: Any) -> Any:
-        """Draw the run over virtual time, as `offloadrt.timeline` does: `result.timeline(window_s=(0.0, 1e-3))`.
+        """Draw the run over virtual time by `offloadrt.timeline`: `result.timeline(window_s=(0.0, 1e-3))`.
 
         The run is repeated for this, with the same events. UserError for a result not made by `offloadrt.execute` here.
         """
@@ -303,7 +302,7 @@ class RepeatedRun:
 
 @attrs.frozen
 class Spread:
-    """A figure's median, mean and coefficient of variation over repeated runs.
+    """A figure's median, mean and coefficient of variation (`cov`) over repeated runs.
 
     The median of an even number of runs is the mean of the middle two. The coefficient of variation is the sample
     standard deviation over the mean, None where the mean is 0.
@@ -482,8 +481,7 @@ def write_tables(results: Sequence[Result], folder: Path, *, stem: str = "result
     """Write the results as `stem.parquet` and `stem.csv` into `folder`, and return the paths.
 
     full: the CSV file has every column, as the Parquet file has. Otherwise it has the run's inputs and measured
-    figures, without the counts of each call, lock and part of the machine. Raises UserError when they cannot be
-    written.
+    figures, without the counts of each call, lock and part of the machine. UserError when they cannot be written.
     """
     table = to_polars(results)
     parquet, csv = folder / f"{stem}.parquet", folder / f"{stem}.csv"

@@ -35,12 +35,12 @@ def options_for(model: object) -> type[ProgramOptions]:
 def program_of(
     options: ProgramOptions, machine: Machine, drivers: Sequence[Driver], trace: Trace | None
 ) -> OffloadProgram[Any]:
-    """Make the program that these options describe. Raises ValueError for options that do not fit the machine."""
+    """Make the program of these options on a process's drivers. Raises ValueError if they do not fit the machine."""
     return MODELS.find(options.model).program(machine, drivers, options, trace)
 
 
 def changed(options: ProgramOptions, changes: Mapping[str, Any]) -> ProgramOptions:
-    """Return the options with some fields replaced. Raises UserError for a field that the model does not have."""
+    """Return the options with the fields in `changes` replaced. Raises UserError for a field that the model lacks."""
     known = [field.name for field in attrs.fields(type(options))]
     for name in changes:
         if name not in known:

@@ -93,7 +93,7 @@ def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measur
 
 
 def where_time_went(ledger: Ledger) -> dict[str, TimeShare]:
-    """Divide the host threads' time into categories, the largest first.
+    """Return the shares of the host threads' time in `ledger` by category, the largest first.
 
     Shares are of the lifetimes of the host threads that ended in the measured windows; if the categories' time is more
     because threads live on, shares are of that time.
@@ -268,7 +268,7 @@ def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
     causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
 ) -> Run:  # fmt: skip
-    """Make the run of a scenario, on its own machine and runtime unless the spec has others. Raises UserError."""
+    """Make a scenario's run, on its own machine and runtime unless the spec has others; as `Run`. Raises UserError."""
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     options = _OPTIONS | (_OPTIONS_OF_RANKS if "ranks" in parameters else {})
@@ -442,7 +442,7 @@ class ClockedRun(Run, trio.abc.Clock):
         return self.sim.current_time()
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Advance virtual time; Trio calls this when no task can run, and sleeps for the seconds returned."""
+        """Advance virtual time; Trio (with its next deadline) calls this when no task can run, and sleeps so long."""
         return self.sim.deadline_to_sleep_time(deadline)
 
     async def live(self, main: Callable[[], Awaitable[object]]) -> None:

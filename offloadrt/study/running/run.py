@@ -217,7 +217,7 @@ class Run:
             self._options = changed(self._options, {name: value})
 
     def configure(self, **changes: Any) -> None:
-        """Replace some of the program's options: `run.configure(phantom=True)`.
+        """Replace the program's options that are named: `run.configure(phantom=True)`.
 
         Raises UserError for an option that the program's model does not have, and once the machine is built.
         """
@@ -256,7 +256,7 @@ class Run:
         return self._observer is not None
 
     def program_as(self, kind: type[P]) -> P:
-        """Return the program if it is of this class: `run.program_as(acc.OpenACC)`. Raises UserError otherwise."""
+        """Return the program if its class is `kind`: `run.program_as(acc.OpenACC)`. Raises UserError otherwise."""
         if not isinstance(program := self.program, kind):
             raise UserError(f"run: the program is no {kind.__name__}, its model is {self.options.model}")
         return program

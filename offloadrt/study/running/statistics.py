@@ -196,7 +196,7 @@ _UNTOUCHED = ManagedFigures(0, 0, 0, 0, 0)
 
 @attrs.frozen
 class Ledger:
-    """Sums of counts and virtual seconds over one part of a run: from the start to some time, or a measured window."""
+    """Sums of counts and virtual seconds of a part of a run (from its start, or a window), as in `RunStatistics`."""
 
     locks: Mapping[str, LockUse] = attrs.field(factory=dict)
     engines: Mapping[str, DeviceFigures] = attrs.field(factory=dict)
@@ -215,9 +215,7 @@ class Ledger:
     """The sum of the lifetimes, in virtual seconds, of the host threads that ended in this part of the run."""
     elapsed_s: float = 0.0
     calls: Calls = attrs.field(factory=Calls, eq=False)
-    """The API calls that returned in this part. `Windows` fills them in: minima and maxima of latencies cannot be
-    subtracted.
-    """
+    """The API calls that returned in this part. `Windows` fills them in, as minima and maxima cannot be subtracted."""
 
     @classmethod
     def of(cls, statistics: RunStatistics, now: float) -> Ledger:
@@ -342,9 +340,9 @@ SAMPLERS: Final = Registry[Any]("way to sample phases", "offloadrt.phases")
 class Windows:
     """The measured windows of a run, which add up. Until the first one is opened, everything is measured.
 
-    A window is a part of virtual time (`Run.measure`). `ledger` returns the run's counts so far; `calls` is the object
-    in which the machine counts API calls. All figures include an estimate of the steps that sampled phases leave out
-    (`phases`); `spans`, the begin and end of each window, do not.
+    A window is a part of virtual time (`Run.measure`). `sample_phases`: whether steps may be left out. `ledger` returns
+    the run's counts so far; `calls` is the object in which the machine counts API calls. All figures include an
+    estimate of the steps that sampled phases leave out (`phases`); `spans`, the begin and end of each window, do not.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ class Figure:
 
 @attrs.frozen(eq=False)
 class Scenario:
-    """An experiment: what the decorator `@scenario` makes of a function. Calling it calls the function."""
+    """An experiment, made by the decorator `@scenario` of a function. Calling the object calls the function."""
 
     name: str
     function: Function
@@ -240,8 +240,8 @@ def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter],
 class ProgramFiles(Protocol):
     """Reads files of one kind that are programs, such as recordings; an entry point of `offloadrt.program_files`.
 
-    The entry point's name is the suffix of the files' names, without the dot. All methods raise UserError for an
-    unreadable file.
+    The entry point's name is the suffix of the files' names, without the dot. UserError is raised for an unreadable
+    file.
     """
 
     sources: Collection[str]

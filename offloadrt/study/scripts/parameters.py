@@ -333,7 +333,7 @@ def _parameter(name: str, hint: Any, text: str) -> Parameter:
 
 
 def parameter_help(docstring: str, names: list[str]) -> dict[str, str]:
-    """Read the lines `name: text` of a docstring's `Parameters:` section; deeper indented lines continue a text."""
+    """Return, by name in `names`, the texts of the lines `name: text` in a docstring's section `Parameters:`."""
     lines_of: dict[str, list[str]] = {}
     lines = inspect.cleandoc(docstring).splitlines()
     heads = [n for n, line in enumerate(lines) if line.strip().lower() in ("parameters:", "args:", "arguments:")]
@@ -364,7 +364,7 @@ def split_assignment(text: str, *, what: str = "a parameter is written name=valu
 def split_assignments(
     texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
 ) -> dict[str, str]:
-    """Split several texts `name=value`; return values by name. Raises UserError, also for a repeated name."""
+    """Split texts `name=value` of `option`; return values by name. Raises UserError (`what` is expected; repeated)."""
     assigned: dict[str, str] = {}
     for text in texts:
         name, value = split_assignment(text, what=what)
@@ -377,8 +377,7 @@ def split_assignments(
 def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """Read axes written as `name=v1,v2,...`; values stay texts. Without any text, return `default`.
 
-    A given axis replaces the axis of `default` with the same name. Raises UserError, which names the scenario `owner`,
-    when nothing is swept.
+    A given axis replaces the one of `default` with the same name. UserError, which names `owner`, if nothing is swept.
     """
     given = split_assignments(texts, what="an axis is written name=v1,v2,...")
     axes = dict(default) | {name: tuple(value.strip() for value in text.split(",")) for name, text in given.items()}
@@ -388,7 +387,7 @@ def sweep_axes(owner: str, texts: Sequence[str], default: Mapping[str, tuple[Any
 
 
 def bind(parameters: Mapping[str, Parameter], given: Mapping[str, Any], *, owner: str) -> dict[str, Value]:
-    """Give every parameter a value: a text is read as on the command line, another value is checked.
+    """Give every parameter its value in `given`: a text is read as on the command line, another value is checked.
 
     The other parameters take their defaults. Raises ParameterError, which names `owner`, for an unknown name, a bad
     value, and a required parameter that is missing.
