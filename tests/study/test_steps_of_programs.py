@@ -13,8 +13,8 @@ PROGRAMS: list[tuple[str, dict[str, Any], int]] = [
     ("specaccel", {"benchmark": "stencil", "fraction": 0.005}, 79),
     ("specaccel", {"benchmark": "lbm", "fraction": 0.02}, 49),
     ("specaccel", {"benchmark": "ep", "fraction": 0.02}, 22),
-    ("specaccel", {"benchmark": "spC", "fraction": 0.2, "configuration": "implicit_zero_copy"}, 80),
-    ("specaccel", {"benchmark": "bt", "fraction": 0.3}, 64),
+    ("specaccel", {"benchmark": "spC", "fraction": 0.2, "configuration": "implicit_zero_copy"}, 89),
+    ("specaccel", {"benchmark": "bt", "fraction": 0.3}, 67),
     ("ranks", {"steps": 60, "processes": 2, "threads": 2}, 60),
 ]
 STARTS_ONCE = {"decisions", "changes", "host_faults", "fault_batches", "fault_groups", "to_device_gb", "to_host_gb"}

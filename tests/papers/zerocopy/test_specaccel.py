@@ -50,9 +50,24 @@ def test_solvers_allocate_their_stack_arrays_in_every_call(run_program: RunProgr
     solver = code(name, SHORT)
     assert isinstance(solver, Solver)
     ran = recorded(run_program, name)
-    assert len(ran.events("KernelSubmit")) == kernels * solver.calls
-    whole_run = 2  # the fields that live through it
+    assert len(ran.events("KernelSubmit")) == (3 * kernels + len(solver.outside)) * solver.steps
+    whole_run = 4  # the fields that live through it
     assert len(allocations(ran)) == len(solver.stack) * solver.calls + whole_run
+
+
+def test_the_solvers_run_the_kernels_of_the_public_code() -> None:
+    for name, kernels, doubles in (("spC", 23, 171), ("bt", 16, 154)):
+        solver = code(name)
+        assert isinstance(solver, Solver)
+        cells = [part.flops for part in solver.outside if not part.lines]
+        assert (len(solver.outside), sum(cells)) == (kernels, doubles), name
+
+
+def test_the_longest_kernel_of_spc_takes_the_published_part_of_an_allocation() -> None:
+    solver = code("spC")
+    assert isinstance(solver, Solver)
+    longest_s, allocation_s = max(part.bytes for part in solver.sweeps) / 3.55e12, 40 / 2**30 * 0.037
+    assert longest_s / allocation_s == pytest.approx(0.06, rel=0.02)
 
 
 def test_the_papers_orders_of_magnitude() -> None:
