@@ -14,6 +14,7 @@ from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.mistakes import Story
 from offloadrt.extensions.checking.recorded import KernelCopied
 from offloadrt.extensions.checking.strands import Clock, Strand
+from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
 
 Role = Literal["", "enters", "uses", "leaves", "repeats"]
@@ -84,6 +85,10 @@ class Directive:
     """Names of the arrays that it maps and of which it found such a mapping, which may have been another array's."""
     repeated: set[tuple[str, int]] = attrs.field(factory=set)
     """The copies (h2d or d2h, host address) of its maps that LLVM makes though OpenMP asks for none."""
+    gone: tuple[str, Story] | None = None
+    """An array of which it found no mapping, and who released that in no order with it."""
+    always: set[int] = attrs.field(factory=set)
+    """The host addresses of sections that its maps copy in any case (`always`)."""
     copied: list[KernelCopied] = attrs.field(factory=list)
     """What its kernel reads only as it copies whole objects."""
     is_refused: bool = False
@@ -222,6 +227,11 @@ class Access:
         Accesses with equal sites are reported once.
         """
         return self.did, self.where
+
+    @property
+    def place(self) -> str:
+        """Return the words for its memory in reports."""
+        return "on the host" if self.memory == HOST else f"on device {self.memory}"
 
     @property
     def story(self) -> Story:

@@ -133,7 +133,11 @@ def check(
     most = math.inf if savings else _MOST_OPERATIONS
     wastes = _ranked(repairs, lambda repair: _time_without(repair, scenario, given, once), timed_s, most)
     wastes = tuple(attrs.evolve(waste, advice=in_words_of(model, waste.advice)) for waste in wastes)
-    if fatal is not None and all(one.kind != "fatal error" for one in (*mistakes, *faults)):  # in no directive
+    if (
+        fatal is not None
+        and not checker.is_explained
+        and all(one.kind != "fatal error" for one in (*mistakes, *faults))
+    ):  # in no directive
         mistakes = (Mistake("fatal error", str(fatal).partition("\n")[0], (), ""), *mistakes)
     return CheckReport(
         scenario.name, run.spec.name, options.seed, elapsed_s, mistakes, tuple(checker.unknown_kernels), wastes, faults,

@@ -84,9 +84,9 @@ class Checker:
         self._found = Mistakes()
         self._strands = Strands(sim)
         self._races = Races(self._strands, self._found)
-        self._references = References(self._strands)
         self._lost = lost = LostUpdates()
         self._versions = Versions(self._found)
+        self._references = References(self._strands, self._versions, self._found)
         self._mappings = Mappings(self._found, lost.left_behind)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found, self._mappings.is_left_behind)
         self._recorded = recorded = RecordedFaults(self._strands, self._found)
@@ -103,7 +103,7 @@ class Checker:
         self._descriptors: dict[Strand, dict[int, int]] = {}
         """By strand: the addresses of the descriptors that its directive maps, as flang does, with their bytes."""
         self._copies = CheckedCopies(
-            sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded
+            sim, self._memories, self._races, self._versions, self._wastes, lifetimes, recorded, self._references
         )
         self._tasks = Tasks(self._strands, self._found)
         self._unknown: set[str] = set()
@@ -114,6 +114,8 @@ class Checker:
         """What cannot be known about a recorded program: a sentence each."""
         self.lost_results: list[str] = []
         """Results that kernels compute in private copies and nobody uses: a sentence each."""
+        self.is_explained = False
+        """Whether a race explains the error that ended the program."""
         self._finished = False
         self._old_at: dict[str, Story] = {}
         """By line of a directive that found a mapping which LLVM alone had kept: who made that."""
@@ -124,8 +126,7 @@ class Checker:
         """Kernels of which a result is lost, and `_idle` names what they may read if it is not."""
         self._idle: set[str] = set()
         self._has_lines = True
-        """Whether the program is Python, so that its stack gives the line. A recording names its lines (`SourceNamed`).
-        """
+        """Whether the program is Python, whose stack gives the line. A recording names its lines (`SourceNamed`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Signalled: lambda event: self._strands.signalled(event.what),
             ev.TaskMade: self._task_made,
@@ -380,8 +381,11 @@ class Checker:
         if not isinstance(event.error, Exception):
             self._mappings.region_ended(event.cause)
         elif isinstance(event.error, PROGRAM_ERRORS) and not directive.is_refused:  # another error is no program's
-            message = str(event.error).partition("\n")[0]
-            self._fatal(message, self._story(directive, f"is in {directive.name}"), directive.old)
+            message, story = str(event.error).partition("\n")[0], self._story(directive, f"is in {directive.name}")
+            if directive.gone is not None and self._mappings.ended_early(*directive.gone, story, directive.device):
+                self.is_explained = True
+            else:
+                self._fatal(message, story, directive.old)
         # Events of a directive still come if it ended with an error or its work is delayed.
         if event.error is None and not directive.held:
             del self._directives[event.cause]
@@ -521,11 +525,10 @@ class Checker:
         if block is not None and block.entry is entry:
             role: Role = "" if directive.strand.is_queue else "leaves"
             did = f"ends the data of {entry.name or 'data'} in {directive.name}"
-            self._races.access(
-                directive.access(
-                    self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
-                )
+            ended = directive.access(
+                self.sim.now, event.device, block.begin, block.end, True, True, did, block.name, role, block
             )
+            self._races.access(ended)
 
     def _item_found(self, event: ev.ItemFound) -> None:
         directive = self._directive(event.cause)
@@ -571,22 +574,22 @@ class Checker:
 
     def _entry_left(self, event: ev.EntryLeft) -> None:
         self._memories.pop_entry(event.device, event.entry)
+        if self._strands.concurrent:
+            self._versions.left(event.device, event.entry)
         self._recorded.left(event.entry, self._mappings.left(event.entry))
         self._lifetimes.left(event.entry, self._directive(event.cause))
         self._lost.entry_left(event.entry)
 
     def _item_ended(self, event: ev.ItemEnded) -> None:
-        if event.entry is None and event.in_place:
-            return
         directive = self._directive(event.cause)
-        if event.entry is None and self._is_described(directive, event.item):
+        if event.entry is None and (event.in_place or self._is_described(directive, event.item)):
             return
         story = self._story(directive, f"unmaps it in {directive.name}")
         if self._mappings.repeats(event, event.cause):
             directive.repeated.add(("d2h", event.begin))
-        self._mappings.item_ended(directive, story, event.item, event.entry)
-        if self._references.ended(event, directive):
+        if self._references.ended(event, directive, story):
             self._copies.may_be_made(event, directive, "from the device in {} where it is the last user")
+        self._mappings.item_ended(directive, story, event.item, event.entry)
         if event.entry is None:
             return
         if self._mappings.old(event.entry) is not None:
@@ -753,10 +756,11 @@ class Checker:
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
-            if role and block is not None and block.was_used and (entry := block.entry) is not None:
-                self._races.mapped_use(access, entry.host_begin - entry.device_begin)
-            if role and block is not None and block.entry is not None:
-                self._mappings.needed(access, block.entry, directive.number, self._races.is_overwritten)
+            if role and block is not None and (entry := block.entry) is not None:
+                if block.was_used:
+                    self._races.mapped_use(access, entry.host_begin - entry.device_begin)
+                overwritten, held = self._races.is_overwritten, self._references.held
+                self._mappings.needed(access, entry, directive.number, overwritten, held)
             if directive.name.startswith(_SPREADING) and self._memories.is_elsewhere(memory, begin):
                 self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
             else:

@@ -8,6 +8,7 @@ import attrs
 
 from offloadrt.extensions.checking.accesses import Directive, Memories, Role, WatchedBlock
 from offloadrt.extensions.checking.lifetimes import Lifetimes, RecordedFaults
+from offloadrt.extensions.checking.orders import References
 from offloadrt.extensions.checking.races import Races
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
@@ -61,6 +62,7 @@ class CheckedCopies:
     _wastes: Wastes
     _lifetimes: Lifetimes
     _recorded: RecordedFaults
+    _references: References
     _sent: WeakKeyDictionary[Entry, dict[tuple[str, int], object]] = attrs.field(factory=WeakKeyDictionary)
     """By mapping: what was sent last to an address that may be a descriptor's, and what a pointer was attached to."""
 
@@ -152,11 +154,15 @@ class CheckedCopies:
             if to_device:
                 self._versions.device_written(there, entry)
         elif to_device:
-            self._versions.to_device(device, host, begin, nbytes)
+            is_new = copy.role == "enters"
+            doubt = self._references.may_be_found(device, entry, directive) if is_new else None
+            self._versions.to_device(device, host, begin, nbytes, doubt)
         elif self._lifetimes.is_told(entry):  # what is wrong with the bytes there now has been reported
             self._versions.host_maybe_written(host, host + nbytes)
         else:
-            self._versions.to_host(device, host, begin, nbytes, there, is_counterpart)
+            is_last = copy.role == "leaves"
+            doubt = self._references.may_be_kept(device, entry, directive) if is_last else None
+            self._versions.to_host(device, host, begin, nbytes, there, is_counterpart, doubt)
 
     def _is_sent_again(self, entry: Entry | None, begin: int, nbytes: int, brought: Brought | None) -> bool:
         """Tell whether a copy brings a part of a descriptor that the device has: flang sends it with each region."""

@@ -18,6 +18,7 @@ import attrs
 from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.accesses import Access, Directive, WatchedBlock
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistakes, Story
+from offloadrt.extensions.checking.orders import Reference
 from offloadrt.extensions.checking.recorded import (
     ConstantKnown,
     KernelAccess,
@@ -172,13 +173,17 @@ class _LiveEntry:
     """The (chain, epoch) of the directive that released the last reference."""
     end_knows: Clock = attrs.field(factory=Clock)
     """The vector clock at that release: what had happened before it."""
-    borrowed: list[Access] = attrs.field(factory=list)
-    """The accesses by kernels of regions that use the mapping without a map of their own."""
+    borrowed: list[tuple[Access, list[Reference]]] = attrs.field(factory=list)
+    """The accesses by kernels of regions that use the mapping without a map of their own, each with the references that
+    certainly exist before it.
+    """
     begun_by: set[int] = attrs.field(factory=set)
     ended_by: set[int] = attrs.field(factory=set)
     """The numbers of the directives that end a map of some of its bytes, as the program asks for it. `begun_by` has
     those that map some.
     """
+    is_deleted: bool = False
+    """Whether a `delete` has ended it, with all its references."""
     kept_by_mapper: bool = False
     """Whether LLVM left the reference count as it was when an item of a mapper ended."""
 
@@ -306,15 +311,24 @@ class Mappings:
         if may_be_absent or not any(strand.comes_after(chain, epoch) for chain, epoch in mapping.references):
             self._unordered.setdefault(directive.number, set()).add(entry)
 
-    def needed(self, access: Access, entry: Entry, directive: int, is_overwritten: Callable[[Access], bool]) -> None:
+    def needed(
+        self,
+        access: Access,
+        entry: Entry,
+        directive: int,
+        is_overwritten: Callable[[Access], bool],
+        held: Callable[[Access, Entry], list[Reference]],
+    ) -> None:
         """Report a kernel's access to mapped data if nothing orders the kernel with the begin or end of the mapping.
 
         entry: the mapping. directive: the number of the kernel's directive. is_overwritten: tells whether something has
-        certainly written the bytes on the device before the access.
+        certainly written the bytes on the device before the access. held: returns the references to its bytes that
+        certainly exist before it.
         """
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)
-            mapping.borrowed.append(access)
+            others = [one for one in held(access, entry) if one.directive != directive]
+            mapping.borrowed.append((access, others))
             self._judge_end(mapping)
         if entry in self._unordered.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._unordered[directive].discard(entry)
@@ -360,20 +374,29 @@ class Mappings:
         """Report kernels that use a mapping whose end is ordered neither before nor behind them."""
         if mapping.ended is None:
             return
-        for access in mapping.borrowed:
+        for access, held in mapping.borrowed:
+            if not mapping.is_deleted and any(one.outlasts(access) for one in held):
+                continue
             chain, epoch = mapping.end
             if (
                 not access.strand.comes_after(chain, epoch)
                 and not mapping.end_knows[access.strand.chain] >= access.epoch
             ):
-                subject = f"{access.name} on device {access.memory}"
-                advice = (
-                    "Nothing orders the region before the end of the map that it needs: a taskwait or a barrier would, "
-                    f"or a map of {access.name} in the region."
-                )
-                stories = (mapping.ended, access.story)
-                self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
+                self.ended_early(access.name, mapping.ended, access.story, access.memory)
         mapping.borrowed.clear()
+
+    def ended_early(self, name: str, ended: Story, used: Story, device: int) -> bool:
+        """Report a region that nothing orders before the end of the map that it needs; return True.
+
+        name: the array. ended, used: the report lines on the end of the map and on the region.
+        """
+        subject = f"{name} on device {device}"
+        advice = (
+            "Nothing orders the region before the end of the map that it needs: a taskwait or a barrier would, "
+            f"or a map of {name} in the region."
+        )
+        self.mistakes.add("race", subject, (ended, used), advice, subject, data=name)
+        return True
 
     def directive_left(self, directive: int) -> None:
         """Forget what a directive needs, as the directive has ended. directive: its number."""
@@ -412,6 +435,7 @@ class Mappings:
             live.ended_by.add(directive.number)
             if item.type & DELETE:
                 live.begun_by.clear()
+                live.is_deleted = True
             live.kept_by_mapper = live.kept_by_mapper or (item.listed and not item.flags.counted_down)
         if live is not None and item.size and item.flags.counted_down:
             live.mapped = 0 if item.type & DELETE else live.mapped - 1

@@ -241,15 +241,17 @@ class Mistakes:
 def _without_consequences(found: list[Mistake]) -> list[Mistake]:
     """Leave out mistakes that disappear when another one is mended.
 
-    With a race, these are a use of memory whose free races with it, a read that came too early for a racing copy, and a
-    read of what nobody had written, if another thread or task of the host writes it without an order and reads nothing
-    of it. With an array that is freed while it is mapped, a kernel's use of the host's address: the pointer was not
-    attached, as its next map found the old mapping.
+    With a race, these are a use of memory whose free races with it, a read that came too early for a racing copy or for
+    the end of a mapping, a read of what a racing copy has overwritten, and a read of what nobody had written, if
+    another thread or task of the host writes it without an order and reads nothing of it. With an array that is freed
+    while it is mapped, a kernel's use of the host's address: the pointer was not attached, as its next map found the
+    old mapping.
     """
     outlived = {one.stories[0] for one in found if one.kind == "freed while mapped"}
     reads = {story.did for one in found if one.kind in ("race", "uninitialised data") for story in one.stories}
     freed: set[tuple[str, str]] = set()
     early: set[tuple[str, str]] = set()
+    overwritten: set[tuple[str, str]] = set()
     unwritten: set[tuple[str, str]] = set()
     for race in [one for one in found if one.kind == "race"]:
         first, second = [(story.did, story.where) for story in race.stories]
@@ -257,8 +259,10 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
         for one, other in ((first, second), (second, first)):
             if one[0].startswith("frees "):
                 freed.add(one)
-            if one[0].startswith("copies "):
+            if one[0].startswith(("copies ", "unmaps ")):
                 early.add(other)
+            if one[0].startswith("copies ") and " from the device" in one[0]:
+                overwritten.add(other)
             if of_strands and one[0].startswith("writes ") and f"reads{one[0].removeprefix('writes')}" not in reads:
                 unwritten.add(other)
 
@@ -269,6 +273,8 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
         if one.kind == "use after free":
             return len(places) > 1 and places[0] in freed
         if one.kind == "uninitialised data" and places[-1] in unwritten:
+            return True
+        if one.kind == "stale data" and places[0] in overwritten:
             return True
         return one.kind in ("stale data", "uninitialised data") and places[-1] in early
 

@@ -3,15 +3,18 @@
 A map copies to the device only where it finds no mapping, and an unmap copies back only where no reference is left. Of
 unordered directives, chance decides which one does so. `References` knows who holds a reference to which bytes of the
 host. So it can say whether a directive that copies nothing would copy in the order in which it comes as early as the
-program allows: behind what it must come behind, and before all else.
+program allows: behind what it must come behind, and before all else. A copy that is made, or not, because of a release
+that nothing orders gives its bytes a `Doubt`: a read of them is a race with the release.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Cell, Directive, Intervals
-from offloadrt.extensions.checking.strands import Strand, Strands
+from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals
+from offloadrt.extensions.checking.mistakes import Mistakes, Story
+from offloadrt.extensions.checking.strands import Clock, Strand, Strands
+from offloadrt.extensions.checking.versions import Doubt, Versions
 from offloadrt.runtime.events import ItemEnded, ItemFound
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 
@@ -22,12 +25,24 @@ _MOST = 4096
 
 
 @attrs.define(eq=False)
-class _Reference:
-    """A reference to mapped bytes: the directive that took it, and the (chain, epoch) of its begin and of its end."""
+class Reference:
+    """A reference to mapped bytes: the directive that took it, and the (chain, epoch) of its begin and of its end.
+
+    by, knows: the report line on the release, and the vector clock at it. copies: whether the release copies back if it
+    is the last one. doubts: what becomes doubtful if the release is not ordered behind the map that a doubt is about.
+    """
 
     directive: int
     taken: tuple[int, int]
     released: tuple[int, int] | None = None
+    by: Story | None = None
+    knows: Clock = attrs.field(factory=Clock)
+    copies: bool = False
+    doubts: list[Doubt] = attrs.field(factory=list)
+
+    def outlasts(self, access: Access) -> bool:
+        """Tell whether it is certainly not released before an access."""
+        return self.released is None or self.knows[access.strand.chain] >= access.epoch
 
     def is_held(self, strand: Strand) -> bool:
         """Tell whether it is certainly taken, and not certainly released, before what a strand does now."""
@@ -39,7 +54,7 @@ class _Reference:
 class _Held(Cell):
     """The references to the bytes of a cell, in the order in which they were taken."""
 
-    references: list[_Reference] = attrs.field(factory=list)
+    references: list[Reference] = attrs.field(factory=list)
     most: int = _MANY
     is_followed: bool = True
 
@@ -51,11 +66,13 @@ class _Held(Cell):
 class References:
     """Follows which directives hold references to mapped host bytes, to find maps whose effect depends on order.
 
-    strands: tells which host thread, task or queue runs, and what orders them. entry, in its methods: a mapping (an
-    entry of a present table).
+    strands: tells which host thread, task or queue runs, and what orders them. versions: knows which bytes of host and
+    device differ. mistakes: collects the reports. entry, in its methods: a mapping (an entry of a present table).
     """
 
     strands: Strands
+    versions: Versions
+    mistakes: Mistakes
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)
 
     def entered(self, device: int, entry: Entry, directive: Directive) -> None:
@@ -70,20 +87,97 @@ class References:
         copy to the device. The look-up of a pointer by which its pointee is mapped takes no reference.
         """
         flags, cells = event.item.flags, self._counted(event)
+        if flags.always:
+            directive.always.add(event.begin)
+        if event.entry is None and not event.item.size:
+            directive.gone = directive.gone or self._gone(event, directive)
         if not cells or event.begin != event.item.begin:
             return False
         is_first = flags.to and not flags.always and not flags.present and event.found
         copies = is_first and self._none_held(cells, directive.strand)
+        if (
+            event.entry is not None
+            and is_first
+            and (only := self._only_held(cells, directive.strand)) is not None
+            and len(only.doubts) < _MANY
+        ):
+            doubt = self._doubt(directive, "the map at {}, which found it")
+            if self.versions.not_brought(event.device, event.begin, event.nbytes, event.entry, doubt):
+                only.doubts.append(doubt)
         self._take(cells, directive)
         return copies
+
+    def may_be_found(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
+        """Return a doubt about bytes that a new mapping brings to the device, if it may find an older one instead.
+
+        So it may if a reference that was taken before is released in no order with it.
+        """
+        others = self._others(device, entry, directive)
+        known = next((one for one in others if directive.strand.comes_after(*one.taken)), None)
+        return None if known is None else self._doubt(directive, "the map at {}, which else finds it", known.by)
+
+    def may_be_kept(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
+        """Return a doubt about bytes that the last user of a mapping copies back, if it may not be the last user."""
+        others = self._others(device, entry, directive)
+        what = "the end of the map at {}, which copies back only as the last user"
+        return self._doubt(directive, what, others[0].by) if others else None
+
+    def held(self, access: Access, entry: Entry) -> list[Reference]:
+        """Return the references that certainly exist when a kernel accesses bytes of a mapping."""
+        shift = entry.host_begin - entry.device_begin
+        first, *cells = self._cells(access.memory).cut(access.begin + shift, access.end + shift)
+        held = [one for one in first.references if one.is_held(access.strand)]
+        return [one for one in held if all(one in cell.references for cell in cells)]
+
+    def _others(self, device: int, entry: Entry | None, directive: Directive) -> list[Reference]:
+        """Return released references of other directives that copy nothing back and may be released later."""
+        if not self.strands.concurrent or self.strands.has_queues or entry is None or not entry.size:
+            return []
+        if entry.host_begin in directive.always:
+            return []
+        references = self._cells(device).cut(entry.host_begin, entry.host_end)[0].references
+        return [
+            one
+            for one in references
+            if one.released is not None and not one.copies and one.directive != directive.number
+            and not directive.strand.comes_after(*one.released)
+        ]  # fmt: skip
+
+    def _doubt(self, directive: Directive, what: str, released: Story | None = None) -> Doubt:
+        advice = (
+            f"Nothing orders the end of the earlier mapping and {what.format(directive.where or 'another line')}: a "
+            "taskwait or a barrier between them would, or depend clauses on both."
+        )
+        return Doubt(self.mistakes, advice, (directive.strand.chain, directive.strand.epoch), released)
+
+    def _only_held(self, cells: list[_Held], strand: Strand) -> Reference | None:
+        """Return the reference that alone certainly keeps bytes mapped before what a strand does now, if it is one."""
+        if not self.strands.concurrent or self.strands.has_queues or not cells[0].is_followed:
+            return None
+        held = [one for one in cells[0].references if one.is_held(strand)]
+        return held[0] if len(held) == 1 else None
+
+    def _gone(self, event: ItemFound, directive: Directive) -> tuple[str, Story] | None:
+        """Return the array of which a directive finds no mapping, and the report line on who released that.
+
+        Returns None if no such release is unordered with the directive.
+        """
+        if not self.strands.concurrent or self.strands.has_queues:
+            return None
+        (cell,) = self._cells(event.device).cut(event.begin, event.begin + 1)
+        strand = directive.strand
+        for one in cell.references:
+            if one.by is not None and one.is_held(strand):
+                return event.item.name, one.by
+        return None
 
     def is_absent(self, event: ItemFound, directive: Directive) -> bool:
         """Tell whether a directive that only needs a mapping would find none in another order of the program's work."""
         cells = self._counted(event)
         return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
 
-    def ended(self, event: ItemEnded, directive: Directive) -> bool:
-        """Record that a map item's end releases a reference to a mapping.
+    def ended(self, event: ItemEnded, directive: Directive, story: Story) -> bool:
+        """Record that a map item's end releases a reference to a mapping. story: the report line on it.
 
         Returns whether in another order of the program's work this would be the last one, so that it would copy back.
         The reference is one of the same directive, or the last one that the directive is ordered behind; `delete`
@@ -94,12 +188,31 @@ class References:
             return False
         held = self._released(cells[0].references, directive, flags.delete)
         for reference in held:
-            reference.released = strand.chain, strand.epoch
+            reference.released, reference.by, reference.copies = (strand.chain, strand.epoch), story, flags.from_
+            reference.knows = Clock(strand.clock)
+            for doubt in () if flags.from_ else reference.doubts:
+                if not strand.comes_after(*doubt.since):
+                    doubt.release(story)
+            reference.doubts.clear()
+        is_last = entry.would_be_last(flags.hold, flags.delete)
+        if is_last and not flags.from_ and self.strands.concurrent and not self.strands.has_queues:
+            self._not_copied(cells[0].references, entry, event, directive, story)
         if not self.strands.concurrent:  # all that is to come will come after it
             for cell in cells:
                 cell.references = [one for one in cell.references if one.released is None]
-        is_other = bool(held) and not flags.always and not entry.would_be_last(flags.hold, flags.delete)
+        is_other = bool(held) and not flags.always and not is_last
         return flags.from_ and is_other and self._none_held(cells, strand)
+
+    def _not_copied(
+        self, references: list[Reference], entry: Entry, event: ItemEnded, directive: Directive, story: Story
+    ) -> None:
+        """Doubt what the last end of a mapping does not copy back, if an unordered end would have as the last one."""
+        for one in references:
+            if one.copies and one.released is not None and not directive.strand.comes_after(*one.released):
+                doubt = self._doubt(directive, "an end of the map that copies back as the last user, unlike {}", story)
+                doubt.since = one.released
+                self.versions.not_returned(event.device, event.begin, event.nbytes, entry, doubt)
+                return
 
     def forget(self, begin: int, end: int) -> None:
         """Forget references to host addresses [begin, end), which belong to another array from now on."""
@@ -114,9 +227,9 @@ class References:
         begin, nbytes = (event.begin, event.nbytes) if event.nbytes else (entry.host_begin, entry.size)
         return self._cells(event.device).cut(begin, begin + nbytes)
 
-    def _released(self, references: list[_Reference], directive: Directive, every: bool) -> list[_Reference]:
+    def _released(self, references: list[Reference], directive: Directive, every: bool) -> list[Reference]:
         """Return the references that a directive releases, as `ended` says."""
-        last: list[_Reference] = []
+        last: list[Reference] = []
         for one in reversed(references):
             if one.released is not None:
                 continue
@@ -127,7 +240,7 @@ class References:
         return last
 
     def _take(self, cells: list[_Held], directive: Directive) -> None:
-        reference = _Reference(directive.number, (directive.strand.chain, directive.strand.epoch))
+        reference = Reference(directive.number, (directive.strand.chain, directive.strand.epoch))
         for cell in cells:
             if not cell.is_followed:
                 continue

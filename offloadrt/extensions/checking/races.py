@@ -153,7 +153,7 @@ class Races:
             return
         if not (earlier.atomic and access.atomic) and earlier.surely_meets(access):
             first, second = sorted((earlier, access), key=lambda one: (one.site, one.strand.name))
-            subject = f"{access.name} {_where(access.memory)}"
+            subject = f"{access.name} {access.place}"
             stories, advice = (first.story, second.story), _UNORDERED if by_maps else _missing(first, second)
             self.mistakes.add("race", subject, stories, advice, subject, data=access.name)
 
@@ -183,10 +183,6 @@ def _ordered_by_maps(one: Access, other: Access) -> bool:
     if one.maps is not None and one.maps == other.maps:
         return True
     return one.block is not None and one.block is other.block and {one.role, other.role} == {"enters", "uses"}
-
-
-def _where(memory: int) -> str:
-    return "on the host" if memory == HOST else f"on device {memory}"
 
 
 def _missing(one: Access, other: Access) -> str:
@@ -294,7 +290,7 @@ class LostUpdates:
         region.overtaken.clear()
 
     def _tell(self, write: Access, copy: Access, happened: bool) -> None:
-        subject = f"{write.name} {_where(write.memory)}" + ", by the runtime" * happened
+        subject = f"{write.name} {write.place}" + ", by the runtime" * happened
         then = (
             "LLVM counts the mapping down before the kernel has ended, so that another thread was its last user and "
             "copied back without waiting for the kernel."

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
-from offloadrt.extensions.checking.mistakes import Mistakes
+from offloadrt.extensions.checking.mistakes import Mistakes, Story
 from offloadrt.extensions.checking.recorded import KernelCopied
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
@@ -29,10 +29,45 @@ kernel that reads them is reported: what the host does with its own memory is no
 
 
 @attrs.define(eq=False)
+class Doubt:
+    """Reports a read of bytes that depend on whether a mapping's reference is released before or behind another map.
+
+    mistakes: collects the reports. advice: what orders the two. since: the (chain, epoch) of the other map; reads that
+    come after it are reported. released: the report line on the release, None until it happens.
+    """
+
+    mistakes: Mistakes
+    advice: str
+    since: tuple[int, int]
+    released: Story | None = None
+    _read: Access | None = None
+
+    def read(self, access: Access) -> bool:
+        """Record a read of the bytes; return whether it is reported as a race now."""
+        if not access.strand.comes_after(*self.since):
+            return False
+        self._read = self._read or access
+        return self.release(self.released)
+
+    def release(self, story: Story | None) -> bool:
+        """Record that the reference is released in no order with the map; return whether a race is reported.
+
+        story: the report line; None if that has not happened.
+        """
+        self.released, access = story, self._read
+        if story is None or access is None:
+            return False
+        subject = f"{access.name} {access.place}"
+        self.mistakes.add("race", subject, (story, access.story), self.advice, subject, data=access.name)
+        return True
+
+
+@attrs.define(eq=False)
 class _HostCell(Cell):
     """Host memory: the version that it has, the newest version on any side, and the access that wrote the newest one.
 
-    extent: if that write touched some bytes of a range only, the range. copied: the last copy from a device.
+    extent: if that write touched some bytes of a range only, the range. copied: the last copy from a device. left: the
+    `value` of the device's copy when the last mapping ended. doubt: the value depends on who is a mapping's last user.
     """
 
     version: int = 0
@@ -40,19 +75,34 @@ class _HostCell(Cell):
     writer: Access | None = None
     extent: tuple[int, int] | None = None
     copied: Access | None = None
+    left: int | None = None
+    doubt: Doubt | None = None
 
     def part(self, begin: int, end: int) -> _HostCell:
-        return _HostCell(begin, end, self.version, self.newest, self.writer, self.extent, self.copied)
+        return _HostCell(
+            begin, end, self.version, self.newest, self.writer, self.extent, self.copied, self.left, self.doubt
+        )
+
+    @property
+    def value(self) -> int | None:
+        """Return the version that tells the bytes from others; None if some of them may be older."""
+        return None if self.extent is not None else 0 if self.version == NEW else self.version
 
 
 @attrs.define(eq=False)
 class _DeviceCell(Cell):
-    """Device memory and the version that it has."""
+    """Device memory and the version that it has.
+
+    value: the version of the host that a copy has brought, or that of a kernel's write; None: it is not known whether
+    the bytes differ from the host's. doubt: the value depends on whether a map has found an earlier mapping.
+    """
 
     version: int = NEVER
+    value: int | None = NEVER
+    doubt: Doubt | None = None
 
     def part(self, begin: int, end: int) -> _DeviceCell:
-        return _DeviceCell(begin, end, self.version)
+        return _DeviceCell(begin, end, self.version, self.value, self.doubt)
 
 
 @attrs.define(eq=False)
@@ -102,7 +152,36 @@ class Versions:
 
     def entered(self, device: int, entry: Entry) -> None:
         """Record that a global variable was mapped; on the device it has the initial values of the program's image."""
-        self._device(device).replace(entry.device_begin, entry.device_begin + entry.size).version = 0
+        cell = self._device(device).replace(entry.device_begin, entry.device_begin + entry.size)
+        cell.version, cell.value = 0, None
+
+    def left(self, device: int, entry: Entry) -> None:
+        """Remember the device's bytes of a mapping that ends."""
+        for host, mine in self._pairs(device, entry, entry.host_begin, entry.size):
+            host.left = mine.value
+
+    def not_brought(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> bool:
+        """Doubt the device's bytes that a map did not bring, as it found a mapping; return whether some differ."""
+        differ = [mine for host, mine in self._pairs(device, entry, host_begin, nbytes) if _differ(mine.value, host)]
+        for mine in differ:
+            mine.doubt = mine.doubt or doubt
+        return any(mine.doubt is doubt for mine in differ)
+
+    def not_returned(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> None:
+        """Doubt the host's bytes that the end of a mapping does not bring back, where the device's differ."""
+        for host, mine in self._pairs(device, entry, host_begin, nbytes):
+            if _differ(mine.value, host):
+                host.doubt = doubt
+
+    def _pairs(
+        self, device: int, entry: Entry, host_begin: int, nbytes: int
+    ) -> Iterator[tuple[_HostCell, _DeviceCell]]:  # fmt: skip
+        """Yield the cells of a section of a mapping on the host, each with that on the device."""
+        shift = entry.device_begin - entry.host_begin
+        for cell in self._device(device).cut(host_begin + shift, host_begin + shift + nbytes):
+            for host in self._host.cut(cell.begin - shift, cell.end - shift):
+                (mine,) = self._device(device).cut(host.begin + shift, host.end + shift)
+                yield host, mine
 
     # writes
 
@@ -112,18 +191,20 @@ class Versions:
         extent = None if access.exact else (access.begin, access.end)
         for cell in self._host.cut(access.begin, access.end):
             cell.version = cell.newest = self._last
-            cell.writer, cell.extent = access, extent
+            cell.writer, cell.extent, cell.doubt = access, extent, None
 
     def host_maybe_written(self, begin: int, end: int) -> None:
         """Treat the host's copy as the newest, because unknown code may have written to it."""
         for cell in self._host.cut(begin, end):
             cell.version = cell.newest = max(cell.newest, 0)
+            cell.doubt = None
 
     def device_written(self, access: Access, entry: Entry | None) -> None:
         """Record that a kernel writes in device memory: its bytes are the newest from now on."""
         self._last += 1
         self._of_devices.add(self._last)
-        self._device(access.memory).replace(access.begin, access.end).version = self._last
+        written = self._device(access.memory).replace(access.begin, access.end)
+        written.version, written.value = self._last, self._last if access.exact else None
         if entry is not None:
             shift = entry.host_begin - entry.device_begin
             extent = None if access.exact else (access.begin + shift, access.end + shift)
@@ -135,21 +216,25 @@ class Versions:
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
         """Treat the copies of host and device as equally new, because an unknown kernel may have written either."""
         if entry is None:
-            self._device(device).replace(begin, end).version = 0
+            written = self._device(device).replace(begin, end)
+            written.version, written.value = 0, None
             return
         shift = entry.host_begin - entry.device_begin
         for cell in self._host.cut(begin + shift, end + shift):
             for mine in self._device(device).cut(cell.begin - shift, cell.end - shift):
-                mine.version = max(cell.newest, 0)
+                mine.version, mine.value, mine.doubt = max(cell.newest, 0), None, None
             cell.version = max(cell.version, cell.newest, 0)
 
     # copies
 
-    def to_device(self, device: int, host_begin: int, begin: int, nbytes: int) -> None:
+    def to_device(
+        self, device: int, host_begin: int, begin: int, nbytes: int, doubt: Doubt | None = None
+    ) -> None:  # fmt: skip
         """Record a copy from the host to a device: the device's bytes are now as new as the host's.
 
         If the newest values were written by a kernel in this device's memory or in a mapping that has ended, the copy
         counts as the newest from now on: it may be meant to undo what the kernel wrote. begin: the device address.
+        doubt: whether the copy is made depends on an order that the program leaves open.
         """
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)
@@ -158,22 +243,26 @@ class Versions:
             if version != NEVER and writer is not None and writer.memory != HOST:
                 is_gone = writer.memory == device or (writer.block is not None and writer.block.is_freed)
                 version = max(version, cell.newest) if is_gone else version
-            if last.version != version:
+            doubtful = doubt if doubt is not None and _differ(cell.left, cell) else None
+            if (last.version, last.value, last.doubt) != (version, cell.value, doubtful):
                 last = last if last.begin == cell.begin + shift else into.cut(cell.begin + shift, begin + nbytes)[-1]
-                last.version = version
+                last.version, last.value, last.doubt = version, cell.value, doubtful
 
     def to_host(
-        self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool
-    ) -> None:
+        self, device: int, host_begin: int, begin: int, nbytes: int, copy: Access, is_counterpart: bool,
+        doubt: Doubt | None = None,
+    ) -> None:  # fmt: skip
         """Record a copy from a device to the host: the host's bytes are now as new as the device's.
 
         begin: the device address. copy: the copy's access to the host. is_counterpart: whether the device's bytes are
-        the mapped copy of just these host bytes. If they are other data, the copy counts as a write by the host.
+        the mapped copy of just these host bytes. If they are other data, the copy counts as a write by the host. doubt:
+        whether the copy is made depends on an order that the program leaves open.
         """
         self._last += 1
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
             for mine in self._host.cut(cell.begin + shift, cell.end + shift):
+                mine.doubt = doubt if doubt is not None and _differ(cell.value, mine) else None
                 mine.version, mine.copied = cell.version, copy
                 if not is_counterpart and cell.version < 0:
                     mine.version = NEVER
@@ -195,7 +284,8 @@ class Versions:
         shift = access.begin - source_begin
         into = self._device(access.memory)
         for cell in self._device(source).cut(source_begin, source_begin + access.end - access.begin):
-            into.replace(cell.begin + shift, cell.end + shift).version = cell.version
+            copied = into.replace(cell.begin + shift, cell.end + shift)
+            copied.version, copied.value = cell.version, None
 
     # reads
 
@@ -208,6 +298,8 @@ class Versions:
         stale: list[_HostCell] = []
         unset: list[_HostCell] = []
         for cell in self._host.cut(access.begin, access.end):
+            if cell.doubt is not None and access.exact and cell.doubt.read(access):
+                continue
             if cell.version == NEVER or (copied is not None and cell.newest == NEW):
                 unset.append(cell)
             elif max(cell.version, 0) < cell.newest and _surely_later(access, cell, cell.extent):
@@ -249,6 +341,8 @@ class Versions:
         unset: list[_DeviceCell] = []
         old = 0
         for cell in self._device(access.memory).cut(access.begin, access.end):
+            if cell.doubt is not None and access.exact and cell.doubt.read(access):
+                continue
             newer_ones = [] if entry is None or cell.version == NEVER else list(self._newer(cell, entry))
             for newer in newer_ones:
                 if entry is not None and _surely_later(access, newer, _shifted(newer.extent, entry)):
@@ -280,6 +374,12 @@ class Versions:
         for host in self._host.cut(cell.begin + shift, cell.end + shift):
             if max(cell.version, 0) < host.newest:
                 yield host
+
+
+def _differ(value: int | None, host: _HostCell) -> bool:
+    """Tell whether bytes of a device surely differ from the host's. value: what is known of them (`_DeviceCell`)."""
+    known = host.value
+    return value is not None and known is not None and value != known
 
 
 def _mend(access: Access, cell: _HostCell) -> str:

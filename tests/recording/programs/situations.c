@@ -2625,6 +2625,167 @@ NI void c_deleted_too_early(void) { /* outside of what is mapped+delete under ot
   for(int i=0;i<N;i++) a[i]+=1;
   sink=1; free(a);
 }
+NI void c_release_then_enter(void) { /* race */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+  set(a,N,2);
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_enter_wait(void) { /* ok */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+  set(a,N,2);
+#pragma omp taskwait
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+  sink=s; free(a);
+}
+NI void c_release_then_enter_depend(void) { /* ok */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait depend(out:a[0])
+  set(a,N,2);
+#pragma omp target enter data map(to:a[0:N]) depend(inout:a[0])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_enter_same(void) { /* ok */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_device_written(void) { /* race */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]=5;
+#pragma omp target exit data map(release:a[0:N]) nowait
+#pragma omp target map(to:a[0:N]) map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_alloc(void) { /* race */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(alloc:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+#pragma omp target map(to:a[0:N]) map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_update(void) { /* ok */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+  set(a,N,2);
+#pragma omp target enter data map(alloc:a[0:N])
+#pragma omp target update to(a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_always(void) { /* ok */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+  set(a,N,2);
+#pragma omp target enter data map(always,to:a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_from_then_enter(void) { /* ok */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target
+  for(int i=0;i<N;i++) a[i]=5;
+#pragma omp target exit data map(from:a[0:N]) nowait
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_from_then_enter_written(void) { /* race */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(from:a[0:N]) nowait
+  set(a,N,2);
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp target exit data map(release:a[0:N])
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_release_then_tofrom(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+#pragma omp target map(tofrom:a[0:N])
+  for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+  sink=sum(a,N); free(a);
+}
+NI void c_release_then_threads(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target enter data map(to:a[0:N])
+  set(a,N,2);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target exit data map(release:a[0:N])
+    } else {
+      double s=0;
+#pragma omp target map(to:a[0:N]) map(tofrom:s)
+      for(int i=0;i<N;i++) s+=a[i];
+      sink=s;
+    }
+  }
+  free(a);
+}
+NI void c_release_then_nomap(void) { /* race */
+  double *a=mk(N,1), s=0;
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp target exit data map(release:a[0:N]) nowait
+#pragma omp target map(tofrom:s)
+  for(int i=0;i<N;i++) s+=a[i];
+#pragma omp taskwait
+  sink=s; free(a);
+}
+NI void c_two_regions_halves(void) { /* race */
+  double *a=mk(N,1), s=0;
+#pragma omp target map(to:a[0:N]) map(tofrom:s) nowait
+  for(int i=0;i<N/2;i++) s+=a[i];
+#pragma omp target map(tofrom:a[0:N]) nowait
+  for(int i=N/2;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+  sink=s+a[N-1]; free(a);
+}
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -2862,6 +3023,20 @@ static const struct {
     CASE(k_doacross_2d_ok),
     CASE(default_device_changed),
     CASE(deleted_too_early),
+    CASE(release_then_enter),
+    CASE(release_then_enter_wait),
+    CASE(release_then_enter_depend),
+    CASE(release_then_enter_same),
+    CASE(release_then_device_written),
+    CASE(release_then_alloc),
+    CASE(release_then_update),
+    CASE(release_then_always),
+    CASE(from_then_enter),
+    CASE(from_then_enter_written),
+    CASE(release_then_tofrom),
+    CASE(release_then_threads),
+    CASE(release_then_nomap),
+    CASE(two_regions_halves),
 };
 
 int main(int count, char **arguments) {
