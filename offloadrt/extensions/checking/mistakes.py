@@ -233,7 +233,7 @@ class Mistakes:
 
         The advice is in the words of the programming model `model`.
         """
-        found = _without_consequences(list(self._found.values()))
+        found = _joined(_without_consequences(list(self._found.values())))
         said = [attrs.evolve(one, advice=in_words_of(model, one.advice)) for one in found]
         return sorted(said, key=lambda mistake: ORDER.index(mistake.kind))
 
@@ -279,6 +279,35 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
         return one.kind in ("stale data", "uninitialised data") and places[-1] in early
 
     return [one for one in found if not is_consequence(one)]
+
+
+def _joined(found: list[Mistake]) -> list[Mistake]:
+    """Make one race of those between the same two places, of which one reads and writes, as `a[i] += 1` does."""
+    joined: dict[object, Mistake] = {}
+    for one in found:
+        acts = [_act_of(story) for story in one.stories]
+        key = (one.subject, one.advice, frozenset(place for _, place in acts)) if one.kind == "race" else one
+        known = joined.setdefault(key, one)
+        if known is one:
+            continue
+        known_acts = [_act_of(story) for story in known.stories]
+        verbs: dict[tuple[str, str], str] = {}
+        for verb, place in (*known_acts, *acts):
+            verbs[place] = verb if verb == verbs.get(place, verb) else "reads and writes"
+        said = [f"{verbs[place]} {place[0]}".lstrip() for _, place in known_acts]
+        if len(verbs) == 1:  # two threads at one place: the first one only has to write
+            said[0] = known.stories[0].did
+        stories = tuple(attrs.evolve(story, did=did) for story, did in zip(known.stories, said, strict=True))
+        joined[key] = attrs.evolve(
+            known, stories=stories, times=max(known.times, one.times), elsewhere=max(known.elsewhere, one.elsewhere)
+        )
+    return list(joined.values())
+
+
+def _act_of(story: Story) -> tuple[str, tuple[str, str]]:
+    """Split what a report line says into its verb and a place: the rest of what was done, and its source line."""
+    act = re.fullmatch(r"(reads and writes|reads|writes) (.*)", story.did)
+    return ("", (story.did, story.where)) if act is None else (act[1], (act[2], story.where))
 
 
 def builtins(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
