@@ -63,8 +63,7 @@ class TracedEvents:
 
     def __call__(self, event: object) -> None:
         """Write the trace row for an event; do nothing for an event class that the trace does not record."""
-        write = self._rows.get(type(event))
-        if write is not None:
+        if (write := self._rows.get(type(event))) is not None:
             write(event)
 
     def _began(self, event: told.DirectiveBegan) -> None:

@@ -730,57 +730,56 @@ class Checker:
         self._lost.kernel_ended(event.cause)
 
     def _use(self, directive: Directive, uses: tuple[MemoryUse, ...]) -> None:
+        spreads = directive.name.startswith(_SPREADING)
+        in_kernel = f"in kernel {plain_kernel(directive.kernel)!r} of {directive.name}"
         for use in uses:
             begin, end, memory = use.begin, use.begin + use.nbytes, use.memory
-            if directive.name.startswith(_SPREADING) and (mapped := self._memories.entry_at(memory, begin)) is not None:
-                use = attrs.evolve(use, name=mapped.name)  # a pushed kernel gets addresses of the device
-            self._wastes.kernel_used(use, self._memories)
+            block, entry = self._memories.block_at(memory, begin), self._memories.entry_at(memory, begin)
+            if spreads and entry is not None:
+                use = attrs.evolve(use, name=entry.name)  # a pushed kernel gets addresses of the device
+            self._wastes.kernel_used(use, block, entry)
             if use.maybe:
                 if use.mapped:
                     self._unknown.add(directive.kernel)
                 if memory != HOST and use.nbytes:
-                    self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
+                    self._versions.device_maybe_written(memory, begin, end, entry)
                 continue
-            verb = "writes" if use.writes else "reads"
-            kernel = plain_kernel(directive.kernel)
-            did = f"{verb} {use.name}{' atomically' * use.atomic} in kernel {kernel!r} of {directive.name}"
+            did = f"{'writes' if use.writes else 'reads'} {use.name}{' atomically' * use.atomic} {in_kernel}"
             if use.outside:
                 told = self._story(directive, did)
                 advice = f"The kernel reaches beyond what is mapped: map the whole section of {use.name} that it uses."
                 self._found.add("outside of what is mapped", use.name, (told,), advice, use.name)
             if begin >= end:
                 continue
-            block = None if memory == HOST else self._memories.block_at(memory, begin)
             role: Role = "uses" if use.mapped and not directive.strand.is_queue else ""
             access = directive.access(
                 self.sim.now, memory, begin, end, use.writes, use.exact, did, use.name, role, block, use.atomic
             )  # fmt: skip
             self._races.access(access)
-            if role and block is not None and (entry := block.entry) is not None:
+            if role and block is not None and (mapped := block.entry) is not None:
                 if block.was_used:
-                    self._races.mapped_use(access, entry.host_begin - entry.device_begin)
+                    self._races.mapped_use(access, mapped.host_begin - mapped.device_begin)
                 overwritten, held = self._races.is_overwritten, self._references.held
-                self._mappings.needed(access, entry, directive.number, overwritten, held)
-            if directive.name.startswith(_SPREADING) and self._memories.is_elsewhere(memory, begin):
-                self._versions.device_maybe_written(memory, begin, end, self._memories.entry_at(memory, begin))
+                self._mappings.needed(access, mapped, directive.number, overwritten, held)
+            if spreads and self._memories.is_elsewhere(memory, begin):
+                self._versions.device_maybe_written(memory, begin, end, entry)
             else:
-                self._judge(access, directive.copied)
+                self._judge(access, entry, directive.copied)
             if use.writes and use.mapped and memory != HOST:
                 self._lost.wrote(directive, access)
 
-    def _judge(self, access: Access, copied: list[rec.KernelCopied]) -> None:
+    def _judge(self, access: Access, entry: Entry | None, copied: list[rec.KernelCopied]) -> None:
         """Pass an access of a kernel on to the versions: a read is compared, a write makes a new version.
 
-        copied: what the kernel reads only as it copies whole objects.
+        entry: the mapping that holds the accessed device memory. copied: what the kernel reads only as it copies whole
+        objects.
         """
         if access.memory == HOST:
             if access.writes:
                 self._versions.host_written(access)
             else:
                 self._versions.host_read(access, False, [one for one in copied if one.memory == HOST])
-            return
-        entry = self._memories.entry_at(access.memory, access.begin)
-        if entry is None and access.block is None:
+        elif entry is None and access.block is None:
             self._nothing_there(access.story, access.name)
         elif access.writes:
             self._versions.device_written(access, entry)

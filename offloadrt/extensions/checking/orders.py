@@ -173,8 +173,8 @@ class References:
 
     def is_absent(self, event: ItemFound, directive: Directive) -> bool:
         """Tell whether a directive that only needs a mapping would find none in another order of the program's work."""
-        cells = self._counted(event)
-        return bool(cells) and not event.item.size and self._none_held(cells, directive.strand)
+        cells = [] if event.item.size else self._counted(event)
+        return bool(cells) and self._none_held(cells, directive.strand)
 
     def ended(self, event: ItemEnded, directive: Directive, story: Story) -> bool:
         """Record that a map item's end releases a reference to a mapping. story: the report line on it.

@@ -31,6 +31,10 @@ _NOTED: Final = frozenset((CallBegin, CallEnd, CopyBegin, CopyEnd, *_BLOCKS))
 _COPIES: Final = {"cuMemcpyHtoDAsync": "h2d", "cuMemcpyDtoHAsync": "d2h"}
 
 
+def _ps(seconds: float) -> int:
+    return round(seconds * PS_PER_S)
+
+
 class Costs(Trace):
     """Collects how long each data operation (copy, allocation, free) of a run takes; `take` returns the times in order.
 
@@ -45,7 +49,7 @@ class Costs(Trace):
 
     def __init__(self, sim: Simulation) -> None:
         super().__init__(sim, record=False, hash=False)
-        self._calls: dict[int, list[int]] = {}
+        self._calls: dict[int, list[float]] = {}
         self._blocks_of: dict[int, tuple[str, int, int, int]] = {}
         self._begun: dict[tuple[int, int], int] = {}
         self._copies: dict[tuple[str, int, int], dict[int, tuple[int, int, int]]] = {}
@@ -56,7 +60,7 @@ class Costs(Trace):
     def __call__(self, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
         """Note the time of an event of a copy, an allocation, a free or a driver call; ignore any other."""
         if kind in _NOTED:
-            self.by(self._sim.current.index, kind, device, queue, cause, *payload)
+            self.by((self._sim.running or self._sim.current).index, kind, device, queue, cause, *payload)
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: Any) -> None:
         """Take the time of a trace event that begins or ends a copy, allocation, free or driver call.
@@ -66,15 +70,15 @@ class Costs(Trace):
         the stream or queue.
         """
         if kind is CallBegin:
-            self._calls.setdefault(actor, []).append(self._now())
+            self._calls.setdefault(actor, []).append(self._sim.now)
         elif kind is CallEnd:
-            if self._calls.get(actor):
-                began = self._calls[actor].pop()
+            if calls := self._calls.get(actor):
+                began = calls.pop()
                 block = self._blocks_of.pop(actor, None)
                 if (way := _COPIES.get(payload[0])) is not None:
-                    self._copying.setdefault((way, device, cause), deque()).append((began, self._now()))
+                    self._copying.setdefault((way, device, cause), deque()).append((_ps(began), self._now()))
                 if block is not None:
-                    self._lasted.setdefault(block, deque()).append(self._now() - began)
+                    self._lasted.setdefault(block, deque()).append(self._now() - _ps(began))
         elif kind is CopyBegin:
             self._begun[device, payload[0]] = self._now()
         elif kind is CopyEnd:
@@ -85,7 +89,7 @@ class Costs(Trace):
             self._blocks_of[actor] = _BLOCKS[kind], device, cause, payload[0]
 
     def _now(self) -> int:
-        return round(self._sim.now * PS_PER_S)
+        return _ps(self._sim.now)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
         """Ignore an event: those that are needed here (copies, allocations, frees, driver calls) come by other methods.

@@ -279,6 +279,8 @@ def _parts(
     private: Sequence[tuple[MapItem, Binding]],
 ) -> dict[int, Binding]:
     """Return where arguments lie that share their array with another argument, by position: each is a part of it."""
+    if len(set(map(id, arguments))) == len(arguments):
+        return {}
     given = [item for item in items if item.type & TARGET_PARAM]
     if len(given) != len(arguments):
         return {}

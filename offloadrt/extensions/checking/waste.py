@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.checking.accesses import Cell, Intervals, Memories, Role, WatchedBlock
+from offloadrt.extensions.checking.accesses import Cell, Intervals, Role, WatchedBlock
 from offloadrt.extensions.checking.mistakes import Story, WasteKind
 from offloadrt.runtime.events import HOST, MemoryUse
 from offloadrt.runtime.host_array import HostArray
@@ -287,16 +287,15 @@ class Wastes:
         cells, shift = self._place(memory, entry, block)
         self._used(cells, begin + shift, end + shift, reads, writes, exact)
 
-    def kernel_used(self, use: MemoryUse, memories: Memories) -> None:
+    def kernel_used(self, use: MemoryUse, block: WatchedBlock | None, entry: Entry | None) -> None:
         """Record which memory a kernel reads or writes.
 
-        use: one such access. memories: the blocks and mappings that exist now.
+        use: one such access. block, entry: the block and the mapping that hold it in device memory, if any.
         """
         begin, end = use.begin, use.begin + use.nbytes
         if use.memory == HOST:
             self.host_used(begin, end, None if use.maybe else use.writes, use.exact)
             return
-        block, entry = memories.block_at(use.memory, begin), memories.entry_at(use.memory, begin)
         reads, writes = use.maybe or not use.writes, use.maybe or use.writes
         self.device_used(block, entry, use.memory, begin, end, reads=reads, writes=writes, exact=use.exact)
 

@@ -58,8 +58,7 @@ def start_tool(device: OffloadDevice, tool: Tool) -> None:
     }
 
     def call_back(event: object) -> None:
-        callback = callbacks.get(type(event))
-        if callback is not None:
+        if (callback := callbacks.get(type(event))) is not None:
             callback(event)
 
     device.listen(call_back)

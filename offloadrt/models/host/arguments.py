@@ -63,7 +63,8 @@ CHECKED: Final = checked(checks_arguments).__code__
 
 def _fits(value: Any, annotation: Any) -> bool:
     """Tell whether a value is one of those that an annotation allows."""
-    kind, of = get_origin(annotation) or annotation, get_args(annotation)
+    is_class = type(annotation) is type
+    kind, of = (annotation, ()) if is_class else (get_origin(annotation) or annotation, get_args(annotation))
     if kind in _NUMBERS:
         return _NUMBERS[kind](value)
     if annotation in _ANYTHING or isinstance(kind, TypeVar):
