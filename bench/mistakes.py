@@ -2,8 +2,8 @@
 
     python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--part 0,2/5]
 
-TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by a word of
-its name. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 0,2/5` takes
+TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by its name,
+or a word of it. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 0,2/5` takes
 the first and the third of every five programs. Results are kept in --work.
 """
 
@@ -99,7 +99,8 @@ def lines(programs: list[Program], answers: dict[str, Answer], notes: dict[str, 
             continue
         judged = verdict(program, answer)
         sums[expected(program), judged] += 1
-        note = "; ".join(note for word, note in notes.items() if word in program.name)
+        words = [program.name] if program.name in notes else [word for word in notes if word in program.name]
+        note = "; ".join(notes[word] for word in words)
         name = Path(program.name).stem
         told.append(f"| {name} | {expected(program)} | {reported(answer)} | {judged} | {note} |")
     told.append("")

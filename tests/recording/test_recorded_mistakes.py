@@ -108,6 +108,13 @@ def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: 
     assert set(checked(case)) == set(expected)
 
 
+def test_a_variable_of_a_team_has_its_own_name_and_not_that_of_a_pointer_to_it(tmp_path: Path) -> None:
+    program = built("shared.c", tmp_path, "-O2")
+    record([str(program), "team_tile_in_place"], tmp_path / "raw", [1], RecordOptions(check=True))
+    convert(tmp_path / "raw", tmp_path / "tile.rec")
+    assert {(one.kind, one.subject) for one in said_of(tmp_path / "tile.rec")} == {("race", "tile on device 0")}
+
+
 def test_what_orders_threads_and_teams_in_fortran(tmp_path: Path) -> None:
     program = built("teams.f90", tmp_path)
     raced = []

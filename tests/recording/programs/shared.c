@@ -93,6 +93,25 @@ NI void c_team_tile_nowait(void) { /* race */
   }
   sink=a[5]; free(a);
 }
+static inline void add_next(double *in,int i) { in[i]+=in[(i+1)%32]; }
+NI void c_team_tile_in_place(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target teams num_teams(6) thread_limit(32) map(tofrom:a[0:N])
+  {
+    double tile[100];
+#pragma omp parallel num_threads(32)
+    {
+      double *half=tile;
+      int t=omp_get_thread_num();
+      half[t]=t;
+#pragma omp barrier
+      add_next(half,t);
+#pragma omp barrier
+      a[omp_get_team_num()*100+t]=tile[t];
+    }
+  }
+  sink=a[5]; free(a);
+}
 NI void c_team_critical_ok(void) { /* ok */
   double *a=mk(N,1),out[6]={0};
 #pragma omp target teams num_teams(6) map(to:a[0:N]) map(from:out)
@@ -290,6 +309,7 @@ static const struct {
     CASE(team_tile_ok),
     CASE(team_tile_two_regions_ok),
     CASE(team_tile_nowait),
+    CASE(team_tile_in_place),
     CASE(team_critical_ok),
     CASE(team_critical_half),
     CASE(region_private_ok),

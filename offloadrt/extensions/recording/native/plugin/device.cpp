@@ -247,7 +247,14 @@ std::string sharedName(const Instruction &instruction) {
       records.push_back(record);
   else if (isa<Argument>(given))
     findDbgValues(given, records);
-  return records.empty() ? "" : records[0]->getVariable()->getName().str();
+  auto distance = [](const DbgVariableRecord *record) { // functions that were inlined may have pointers to the variable, as the region itself
+    unsigned inlined = 0;
+    for (const DILocation *at = record->getDebugLoc()->getInlinedAt(); at; at = at->getInlinedAt())
+      inlined++;
+    return std::pair(inlined, !record->getVariable()->isParameter());
+  };
+  auto nearest = min_element(records, [&](auto *one, auto *other) { return distance(one) < distance(other); });
+  return nearest == records.end() ? "" : (*nearest)->getVariable()->getName().str();
 }
 
 // The line of each site: that of the access, then those of copies and fills, then those of calls of flang's runtime.
