@@ -3,8 +3,8 @@
     python -m bench.mistakes TABLE.toml FOLDER [--work FOLDER] [--only WORD] [--part 0,2/5]
 
 TABLE.toml and FOLDER are as in `bench/programs.py`. An entry's `notes`, or `judged.toml`, judge a program by its name,
-or a word of it. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 0,2/5` takes
-the first and the third of every five programs. Results are kept in --work.
+or by a word of it. A name that ends in `yes` or `other` has a mistake, one that ends in `no` has none. `--part 0,2/5`
+takes the first and the third of every five programs. Results are kept in --work.
 """
 
 from __future__ import annotations
