@@ -253,27 +253,27 @@ class CellSweep:
     """Whether it sweeps only over the ends of a cube's lines; its work is then per line."""
 
 
-def streamed(name: str, uses: tuple[str, ...], doubles: int, *, lines: bool = False, traffic: float = 1.0) -> CellSweep:
+def streamed(name: str, uses: tuple[str, ...], doubles: int, lines: bool = False) -> CellSweep:
     """Make a sweep that memory bounds. `doubles`: what it reads and writes of a cell, with an operation for each."""
-    return CellSweep(name, uses, doubles, doubles * DOUBLE * traffic, lines)
+    return CellSweep(name, uses, doubles, doubles * DOUBLE, lines)
 
 
-def right_hand_side(derived: int, faces: int, traffic: float = 1.0) -> tuple[CellSweep, ...]:
+def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
     """Make the kernels of `compute_rhs` and `add` (rhs.c and add.c), which a time step runs besides its solves.
 
     derived: doubles of a cell in `DERIVED`. faces: kernels for the two outer layers, in each direction.
     """
     return (
-        streamed("derive", (STATE, DERIVED), UNKNOWNS + derived, traffic=traffic),
-        streamed("copy forcing", (FORCING, RIGHT), 2 * UNKNOWNS, traffic=traffic),
+        streamed("derive", (STATE, DERIVED), UNKNOWNS + derived),
+        streamed("copy forcing", (FORCING, RIGHT), 2 * UNKNOWNS),
         *(
-            streamed("fluxes", (STATE, DERIVED, RIGHT), 3 * UNKNOWNS + 6, traffic=traffic),
-            *(streamed("dissipation of outer layers", (STATE, RIGHT), 5 * UNKNOWNS, lines=True),) * faces,
-            streamed("dissipation", (STATE, RIGHT), 3 * UNKNOWNS, traffic=traffic),
+            streamed("fluxes", (STATE, DERIVED, RIGHT), 3 * UNKNOWNS + 6),
+            *(streamed("dissipation of outer layers", (STATE, RIGHT), 5 * UNKNOWNS, True),) * faces,
+            streamed("dissipation", (STATE, RIGHT), 3 * UNKNOWNS),
         )
         * SOLVES,
-        streamed("scale", (RIGHT,), 2 * UNKNOWNS, traffic=traffic),
-        streamed("add", (STATE, RIGHT), 3 * UNKNOWNS, traffic=traffic),
+        streamed("scale", (RIGHT,), 2 * UNKNOWNS),
+        streamed("add", (STATE, RIGHT), 3 * UNKNOWNS),
     )
 
 
@@ -292,6 +292,8 @@ class Solver:
     """The kernels of a call."""
     outside: tuple[CellSweep, ...]
     """The kernels of a time step outside of the calls."""
+    traffic: float
+    """The bytes that all kernels move for each byte that they use."""
     forget: Forget | None = None
     """Called with each stack array when the function returns; None, except in an ablation."""
     step_numbers: StepNumbers = range
@@ -327,9 +329,8 @@ class Solver:
                             self.forget(local)
 
     def _kernel(self, t: omp.HostThread, part: CellSweep, arrays: dict[str, omp.HostArray]) -> omp.Construct:
-        kernel = Kernel(
-            part.name, flops_per_iteration=part.flops, bytes_per_iteration=part.bytes, threads_per_team=THREADS
-        )
+        moved = part.bytes * self.traffic
+        kernel = Kernel(part.name, flops_per_iteration=part.flops, bytes_per_iteration=moved, threads_per_team=THREADS)
         iterations = round(self.cells ** (2 / 3)) if part.lines else self.cells
         return sweep(t, kernel, iterations, *(arrays[name] for name in part.uses))
 
@@ -354,34 +355,27 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
     a solve makes four arrays on its stack and runs thirteen kernels on them, six of which touch the ends of lines only.
     What a kernel moves is counted there, a neighbour's values coming from caches, and so are the others of a time step.
     """
-    cells, traffic = ends.size(SP_ARRAY) // FIELD_BYTES, ends.work(SP_TRAFFIC)
     plus_minus = ("lhs plus", "lhs minus")
     all_three = ("lhs", *plus_minus)
     stack = {**dict.fromkeys(all_three, FIELD_BYTES), "rho": DOUBLE}
-
-    def cell(name: str, uses: tuple[str, ...], doubles: int) -> CellSweep:
-        return streamed(name, uses, doubles, traffic=traffic)
-
-    def line(name: str, uses: tuple[str, ...], doubles: int) -> CellSweep:
-        return streamed(name, uses, doubles, lines=True)
-
     sweeps = (
-        line("clear ends", all_three, 30),
-        cell("fill lhs", (DERIVED, "rho", "lhs"), 9),
-        line("dissipation of first rows", ("lhs",), 14),
-        cell("dissipation of lhs", ("lhs",), 10),
-        line("dissipation of last rows", ("lhs",), 14),
-        cell("fill acoustic factors", (*all_three, DERIVED), 16),
-        cell("eliminate", ("lhs", RIGHT), 15),
-        line("eliminate last rows", ("lhs", RIGHT), 22),
-        cell("eliminate acoustic", (*plus_minus, RIGHT), 22),
-        line("eliminate acoustic last rows", (*plus_minus, RIGHT), 28),
-        line("substitute last rows", (*all_three, RIGHT), 18),
-        cell("substitute", (*all_three, RIGHT), 16),
-        cell("invert", (RIGHT,), 10),
+        streamed("clear ends", all_three, 30, True),
+        streamed("fill lhs", (DERIVED, "rho", "lhs"), 9),
+        streamed("dissipation of first rows", ("lhs",), 14, True),
+        streamed("dissipation of lhs", ("lhs",), 10),
+        streamed("dissipation of last rows", ("lhs",), 14, True),
+        streamed("fill acoustic factors", (*all_three, DERIVED), 16),
+        streamed("eliminate", ("lhs", RIGHT), 15),
+        streamed("eliminate last rows", ("lhs", RIGHT), 22, True),
+        streamed("eliminate acoustic", (*plus_minus, RIGHT), 22),
+        streamed("eliminate acoustic last rows", (*plus_minus, RIGHT), 28, True),
+        streamed("substitute last rows", (*all_three, RIGHT), 18, True),
+        streamed("substitute", (*all_three, RIGHT), 16),
+        streamed("invert", (RIGHT,), 10),
     )
-    outside = (*right_hand_side(7, 4, traffic), cell("txinvr", (DERIVED, RIGHT), 16))
-    return Solver("spC", cells, ends.length(SP_STEPS), 7, stack, sweeps, outside, forget, ends.step_numbers)
+    outside = (*right_hand_side(7, 4), streamed("txinvr", (DERIVED, RIGHT), 16))
+    cells, traffic = ends.size(SP_ARRAY) // FIELD_BYTES, ends.work(SP_TRAFFIC)
+    return Solver("spC", cells, ends.length(SP_STEPS), 7, stack, sweeps, outside, traffic, forget, ends.step_numbers)
 
 
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
@@ -410,7 +404,7 @@ def bt(ends: Ends, forget: Forget | None = None) -> Solver:
         CellSweep("substitute", solved, row, stride * block + 2 * FIELD_BYTES),
     )
     outside, cells, steps = right_hand_side(6, 2), ends.size(BT_CELLS), ends.length(BT_STEPS)
-    return Solver("bt", cells, steps, 6, stack, sweeps, outside, forget, ends.step_numbers)
+    return Solver("bt", cells, steps, 6, stack, sweeps, outside, 1.0, forget, ends.step_numbers)
 
 
 INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)
