@@ -41,15 +41,17 @@ async def two_sums(t: acc.HostThread, n: int, **options: Any) -> tuple[acc.Jacc,
 @pytest.mark.parametrize("strategy", ["always", "macc"])
 @pytest.mark.parametrize("communication", ["all-to-all", "needed"])
 @pytest.mark.parametrize("devices", [1, 2, 4])
-def test_partial_values_are_sent_to_all_and_live_as_long_as_their_result(
+def test_partial_values_go_by_the_host_and_live_as_long_as_their_result(
     acc_rig: MakeRig, devices: int, strategy: str, communication: str
 ) -> None:
     rig = acc_rig({"jit.compile": 0}, devices=devices, machine_name="dgx1-v100")
     jacc, seen = rig.alone(lambda t: two_sums(t, 64, devices=devices, strategy=strategy, communication=communication))
     assert seen == [64 * 63 / 2] * 2
-    times = jacc.times["sum_of"]
-    assert times.sent_bytes == 2 * 8 * devices * (devices - 1)
-    assert sum(device.bytes_moved()["p2p"] for device in rig.machine.devices) == times.sent_bytes
+    moved = [device.bytes_moved() for device in rig.machine.devices]
+    shared = devices if devices > 1 else 0
+    assert jacc.times["sum_of"].sent_bytes == sum(each["p2p"] for each in moved) == 0
+    assert sum(each["d2h"] for each in moved) == 2 * 8 * (shared + 1)
+    assert sum(each["h2d"] for each in moved) == 64 * 8 * devices + 2 * 8 * shared * devices
     rig.assert_clean()
 
 
@@ -57,11 +59,10 @@ def test_a_combination_comes_after_the_partial_values_of_all(acc_rig: MakeRig) -
     rig = acc_rig({"jit.compile": 0}, devices=4, machine_name="dgx1-v100")
     jacc, _ = rig.alone(lambda t: two_sums(t, 64, devices=4, strategy="always"))
     spans = rig.kernel_spans()
-    copies = [event.time_ps for event in rig.events(events.CopyEnd) if event.direction == "p2p"]
-    begins = [event.time_ps for event in rig.events(events.CopyBegin) if event.direction == "p2p"]
-    assert len(spans) == 2 * 8 and len(copies) == 2 * 12
-    assert max(end for _, _, end in spans[:4]) <= min(begins[:12])
-    assert max(copies[:12]) <= min(begin for _, begin, _ in spans[4:8])
+    copies = [event.time_ps for event in rig.events(events.CopyEnd) if event.direction == "d2h"]
+    back = [event.time_ps for event in rig.events(events.CopyBegin) if event.direction == "h2d" and event.bytes == 32]
+    assert len(spans) == 2 * 8 and len(copies) == 2 * 5 and len(back) == 2 * 4
+    assert max(copies[:4]) <= min(back[:4]) <= min(begin for _, begin, _ in spans[4:8])
     assert jacc.times["sum_of"].executions == 2
 
 
@@ -76,4 +77,4 @@ def test_a_large_sum_takes_its_part_of_the_time_and_launches(acc_rig: MakeRig) -
 
     alone, shared = run(1, "single"), run(4, "always")
     assert 0 < shared.kernel_s / 2 - alone.kernel_s / 8 < 150e-6  # the host's time, of the first launches as well
-    assert 20e-6 < shared.communication_s / 2 < 200e-6
+    assert shared.communication_s == 0.0  # the host adds up

@@ -127,7 +127,7 @@ class KernelTimes:
     Where JACC's runtime waits for each execution, it is the host's time, with launches and waits.
     """
     communication_s: float = 0.0
-    """Seconds of exchanges between devices before and after the kernel, and of kernels that combine partial values."""
+    """Seconds of exchanges between devices before and after the kernel."""
     sent_bytes: int = 0
 
 

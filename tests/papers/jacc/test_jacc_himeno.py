@@ -52,8 +52,8 @@ def test_directives_compute_the_same() -> None:
 
 
 def test_a_quarter_of_the_pressure_is_sent_and_only_the_long_kernel_is_divided() -> None:
-    """jacc.detail.Himeno.write 271.47 MB; jacc.detail.Himeno.adapted 1. With it goes a partial value of gosa."""
+    """jacc.detail.Himeno.write 271.47 MB; jacc.detail.Himeno.adapted 1."""
     found = run_benchmark("Himeno", 4, phantom=True, strategy="adaptive", fraction=0.01)
     assert found.adapted == 1 and found.kernels["jacobi"].divided == 10 - 5
     interior = 1022 * 512 * 512 * 4
-    assert found.write_bytes == interior / 4 + 8 == pytest.approx(271.47e6, rel=0.02)
+    assert found.write_bytes == interior / 4 == pytest.approx(271.47e6, rel=0.02)

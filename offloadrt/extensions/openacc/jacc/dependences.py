@@ -9,14 +9,14 @@ of the program's own order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import attrs
 
 from offloadrt.extensions.openacc.runtime_library import AsyncQueues
 from offloadrt.models.host.directive import Work, beginning, in_directive
-from offloadrt.models.host.program import OffloadProgram
+from offloadrt.models.host.program import Barrier, OffloadProgram
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.events import Awaited, Signalled, StrandBegan, StrandEnded
@@ -254,24 +254,44 @@ class Order:
     async def run_on_all(self, name: str, work: Work) -> None:
         """Run `work`, the body of a directive, on all devices at the same time, and wait for all of them.
 
-        Each device is served by a host thread of its own; the calling thread serves the first one.
+        name: the directive's name in errors and traces.
+        """
+        await self.in_team(name, lambda number, _: self.run(name, work, number))
+
+    async def in_team(self, name: str, serve: Callable[[int, Callable[[], Awaitable[None]]], Awaitable[None]]) -> None:
+        """Serve all devices at the same time, and wait for all of them: JACC's OpenMP region with a thread for each.
+
+        The calling thread serves the first device. serve: called with a device's number and the team's barrier, a
+        function that returns when all threads have called it. name: what the threads do, in traces.
         """
         program, tell, fork, join = self.program, self.program.tell, object(), object()
         first, *others = self.devices
+        barrier = Barrier(program.sim, len(self.devices))
 
         async def thread(number: int) -> None:
             if tell is not None:
                 tell(StrandBegan(f"{name}, thread {number}", (fork,)))
-            await self.run(name, work, number)
+            await member(number)
             if tell is not None:
                 tell(StrandEnded(join))
+
+        async def member(number: int) -> None:
+            async def meet() -> None:
+                gate = barrier.gate
+                if tell is not None:
+                    tell(Signalled(gate))
+                await barrier.wait(number)
+                if tell is not None:
+                    tell(Awaited(gate))
+
+            await serve(number, meet)
 
         if tell is not None:
             tell(Signalled(fork))
         async with program.sim.open_nursery() as nursery:
             for number in others:
                 nursery.spawn(thread, number, name=f"{name}, thread {number}")
-            await self.run(name, work, first)
+            await member(first)
         if tell is not None:
             tell(Awaited(join))
 

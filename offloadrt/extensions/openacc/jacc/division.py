@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Final, Literal, Protocol, get_args, get_type_h
 import attrs
 import numpy as np
 
-from offloadrt.extensions.openacc.async_queue import AsyncQueue
 from offloadrt.extensions.openacc.jacc.generation import GeneratedKernel
 from offloadrt.extensions.openacc.multi_device import DividedKernel, Holders, Part, Transfer
 from offloadrt.extensions.openacc.runtime_library import AsyncQueues, ResolvedArrays
@@ -357,15 +356,13 @@ class PartialValues:
         return leaving
 
 
-Piece = tuple[HostArray, Transfer]
-"""An array, and the bytes of it that one device sends to another one."""
-Pairs = Mapping[tuple[int, int], Sequence[Piece]]
-"""The pieces by (sender, receiver). The pairs are in the order in which their transfers begin."""
+Copies = Mapping[tuple[int, int, HostArray], Sequence[Transfer]]
+"""The transfers by (sender, receiver, array), in the order in which they begin."""
 
 
 @attrs.frozen(eq=False)
 class Combining:
-    """The kernel that combines partial results on every device after their exchange, with its arguments.
+    """The kernel that combines partial results on every device after the host has them all, with its arguments.
 
     `launch` is its launch.
     """
@@ -387,7 +384,7 @@ class Division:
     code: DividedKernel
     arguments: Sequence[Sequence[Any]]
     owned: dict[HostArray, Sequence[Ranges]]
-    """The bytes of each array that each device computes and so owns, in arrays of partial values, too."""
+    """The bytes of each of the program's arrays that each device computes and so owns."""
     combining: Combining | None
     _parts: Sequence[Part] = attrs.field(repr=False)
     _of_name: Mapping[str, Any] = attrs.field(repr=False)
@@ -408,10 +405,9 @@ class Division:
     def write_bytes(self) -> int:
         """Return how many bytes of the program's arrays a device sends to each other one after it has computed them.
 
-        Devices may send different amounts; this is the largest. Partial values of reductions do not count, as in JACC's
-        own runtime, whose ``writesize`` adds up written arrays.
+        Devices may send different amounts; this is the largest.
         """
-        arrays = [owned for array, owned in self.owned.items() if array not in self.partial_values]
+        arrays = self.owned.values()
         return max(
             sum(nbytes for owned in arrays for _, nbytes in owned[device]) for device in range(len(self.arguments))
         )
@@ -433,27 +429,31 @@ class Division:
         return [[(self._of_name[name], ranges) for name, ranges in part.reads.items()] for part in self._parts]
 
     @functools.cached_property
-    def to_all(self) -> Pairs:
+    def to_all(self) -> Copies:
         """Return the transfers that give each device all that the other devices have computed."""
         holders = Holders()
         for array, ranges in self.owned.items():
             holders.wrote(array.address, ranges)
         devices = range(len(self.arguments))
-        return by_pair(
+        return grouped(
             (array, holders.fetch(array.address, device, None)) for array in self.owned for device in devices
         )
 
 
-def by_pair(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Pairs:
-    """Group transfers by (sender, receiver), in the order in which they are given.
+def grouped(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Copies:
+    """Group transfers by (sender, receiver, array), in the order in which they are given.
 
     transfers_of: arrays, each with its transfers.
     """
-    pairs: dict[tuple[int, int], list[Piece]] = {}
+    copies: dict[tuple[int, int, HostArray], list[Transfer]] = {}
     for array, transfers in transfers_of:
         for transfer in transfers:
-            pairs.setdefault((transfer.source, transfer.target), []).append((array, transfer))
-    return pairs
+            copies.setdefault((transfer.source, transfer.target, array), []).append(transfer)
+    return copies
+
+
+STREAMS: Final = 8
+"""The streams of a device among which the copies of an exchange take turns (``JACC_MAX_SUBSTREAMS``)."""
 
 
 _DIVIDED: Memo[tuple[int, Callable[[Kernel], DividedKernel]], tuple[Kernel, DividedKernel]] = Memo()
@@ -511,9 +511,6 @@ class Divider:
             values = self._partial_values.of(divided, combination.types(arguments), targets)
             combined = combination.arguments(arguments, values)
             combining = Combining(slower(launch_of(combination.kernel, combined)), combined, values)
-            for array in values:
-                size = array.itemsize
-                owned[array] = [((part.share.device * size, size),) for part in parts]
         given = [divided.arguments(part.share, arguments, values) for part in parts]
         return Division(
             divided,
@@ -554,10 +551,12 @@ class Exchange:
     """The async value of the first queue for transfers. Lower values are queues for kernels."""
     run: Callable[[str, Work, int], Awaitable[None]]
     """Called with a name, the work and a device number; runs a directive of that name on the device."""
+    run_on_all: Callable[[str, Work], Awaitable[None]]
+    """Runs a directive on all devices at the same time, each by a host thread of its own."""
     bytes: int = 0
     """The number of bytes that were sent so far."""
     seconds: float = 0.0
-    """Seconds that the host spent so far on starting transfers and waiting for them, and for the combining kernels."""
+    """Seconds that the host's first thread, which serves device 0, spent so far on transfers and waits for them."""
     _open: bool = False
     _holders: Holders = attrs.field(factory=Holders)
     _addresses: dict[int, dict[int, int]] = attrs.field(factory=dict)
@@ -603,75 +602,70 @@ class Exchange:
         """
         fetch = self._holders.fetch
         await self._carry(
-            by_pair(
+            grouped(
                 (array, fetch(array.address, device, ranges))
                 for device, needed in enumerate(division.needed)
                 for array, ranges in needed
             )
         )
 
-    async def after(self, division: Division, communication: Communication) -> None:
-        """Record, after a divided kernel, that each device has only the bytes that it computed up to date; send them.
+    def after(self, division: Division, communication: Communication) -> Copies:
+        """Record, after a divided kernel, which bytes each device has up to date; return what is to be sent now.
 
-        communication: with ``all-to-all`` each part goes to all other devices; with ``needed`` only partial results of
-        reductions are sent now, and other bytes before a kernel that reads them. division: the kernel's launch, as it
-        is divided.
+        communication: with ``all-to-all`` each part goes to all other devices; with ``needed`` nothing is sent before a
+        kernel reads it. division: the kernel's launch, as it is divided.
         """
         owned, holders = division.owned, self._holders
         if communication == "all-to-all" and not any(holders.is_tracked(array.address) for array in owned):
-            await self._carry(division.to_all)  # afterwards they are right everywhere, as they were before
-            return
+            return division.to_all  # afterwards they are right everywhere, as they were before
         for array, ranges in owned.items():
             holders.wrote(array.address, ranges)
-        await self.gather(owned if communication == "all-to-all" else division.partial_values, range(self.devices))
+        return self._lacking(owned, range(self.devices)) if communication == "all-to-all" else {}
 
     async def gather(self, arrays: Collection[HostArray], devices: Collection[int]) -> None:
         """Send all of these arrays to these devices, except for bytes that a device has already."""
+        await self._carry(self._lacking(arrays, devices))
+
+    def _lacking(self, arrays: Collection[HostArray], devices: Collection[int]) -> Copies:
+        """Return the transfers after which these devices have all of these arrays, and record them as done."""
         fetch = self._holders.fetch
-        await self._carry(
-            by_pair((array, fetch(array.address, device, None)) for array in arrays for device in devices)
-        )
+        copies = grouped((array, fetch(array.address, device, None)) for array in arrays for device in devices)
         if len(devices) == self.devices:
             for array in arrays:
                 self._holders.everywhere(array.address)
+        return copies
 
-    async def _carry(self, pairs: Pairs) -> None:
-        """Start all transfers, then wait for them, in one call of the runtime. Without transfers it takes no time."""
-        if not pairs:
+    async def _carry(self, copies: Copies) -> None:
+        """Have all devices send what is theirs, and wait for it. Without transfers it takes no time."""
+        if not copies:
             return
+        begin = self.queues.sim.now
+        await self.run_on_all("jacc_exchange", self.sending(copies))
+        self.seconds += self.queues.sim.now - begin
 
-        async def exchange(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            async def of_source(source: int) -> None:
-                sim.current.cause = queue.cause
-                own = self.of_program[source]
-                targets = [(target, pieces) for (sender, target), pieces in pairs.items() if sender == source]
-                for target, pieces in targets:
-                    await self._send(own, queue.cause, target, pieces)
-                for target, _ in targets:
-                    await self._queue(source, target).drain(own, queue.cause)
+    def sending(self, copies: Copies) -> Work:
+        """Return the work by which a device sends all its parts to the other devices, and then waits for them.
 
-            async with sim.open_nursery() as nursery:
-                for source in dict.fromkeys(sender for sender, _ in pairs):
-                    nursery.spawn(of_source, source, name=f"exchange thread {source}")
+        The copies take turns at the device's streams, one after another, as in ``jacc_perform_kernel``.
+        """
 
-        sim = self.queues.sim
-        begin = sim.now
-        await self.run("jacc_exchange", exchange, 0)
-        self.seconds += sim.now - begin
+        async def send(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            own = [(target, array, some) for (source, target, array), some in copies.items() if source == where.number]
+            streams = [self.queues.of(where.number, self.first_queue + each) for each in range(min(len(own), STREAMS))]
+            for place, (target, array, transfers) in enumerate(own):
+                work = self._copying(array, target, transfers)
+                await streams[place % STREAMS].use(where, DirectiveQueue(queue.cause), work)
+            for stream in streams:
+                await stream.drain(where, queue.cause)
 
-    async def _send(self, where: OffloadDevice, cause: int, target: int, pieces: Sequence[Piece]) -> None:
-        async def copies(where: OffloadDevice, queue: DirectiveQueue) -> None:
-            from_addresses, to_addresses = self._addresses[where.number], self._addresses[target]
-            exchange_data = where.plugin.exchange_data
-            for array, transfer in pieces:
-                source, destination = (
-                    from_addresses[array.address] + transfer.offset,
-                    to_addresses[array.address] + transfer.offset,
-                )
-                self.bytes += transfer.nbytes
-                await exchange_data(queue, destination, source, transfer.nbytes, device=target)
+        return send
 
-        await self._queue(where.number, target).use(where, DirectiveQueue(cause), copies)
+    def _copying(self, array: HostArray, target: int, transfers: Sequence[Transfer]) -> Work:
+        async def copy(where: OffloadDevice, queue: DirectiveQueue) -> None:
+            source, destination = (self._addresses[device][array.address] for device in (where.number, target))
+            for transfer in transfers:
+                at, nbytes = transfer.offset, transfer.nbytes
+                self.bytes += nbytes
+                await where.plugin.exchange_data(queue, destination + at, source + at, nbytes, device=target)
 
-    def _queue(self, source: int, target: int) -> AsyncQueue:
-        return self.queues.of(source, self.first_queue + target)
+        return copy

@@ -13,7 +13,7 @@ Parallelization".
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import attrs
@@ -41,6 +41,7 @@ from offloadrt.extensions.openacc.jacc.dependences import (
 )
 from offloadrt.extensions.openacc.jacc.division import (
     Communication,
+    Copies,
     DeviceStrategy,
     Divider,
     Division,
@@ -64,8 +65,9 @@ from offloadrt.kernels.integers import check_integers
 from offloadrt.kernels.memo import Memo
 from offloadrt.models.host.directive import Work, beginning, ending, launch_of, updating
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import HostArray
+from offloadrt.runtime.host_array import HostArray, section
 from offloadrt.runtime.launch.target import OffloadedRegion, target
+from offloadrt.runtime.mapping.data_environment import target_data_update
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 from offloadrt.sim import Simulation
 
@@ -102,13 +104,15 @@ class OnDevice:
 
     given: the kernel's arguments, with arrays of the host. arrays: those of them that must be on the device. items: the
     map items of the launch. known: the arrays' device addresses as last looked up; None before the first look-up.
-    region: the launch with these device addresses in place of the arrays.
+    region: the launch with these device addresses in place of the arrays. partial: which partial values of reductions
+    are copied: the device's own to the host after its part, or those of all devices from there for the combination.
     """
 
     launch: Launch
     given: Sequence[Any]
     arrays: Sequence[HostArray]
     items: Sequence[MapItem] = ()
+    partial: Sequence[MapItem] = ()
     known: ResolvedArrays | None = attrs.field(default=None, init=False)
     region: OffloadedRegion = attrs.field(init=False)
 
@@ -168,12 +172,15 @@ class Push:
             return OnDevice(self.launch, self.arguments, self.present, self.items)
         assert self.division is not None
         if stage == "part":
-            arrays = [*self.present, *self.division.partial_values]
-            return OnDevice(self.division.launches[number], self.division.arguments[number], arrays)
+            values = self.division.partial_values
+            own = lower_update([host(*(section(array, number, 1) for array in values))], if_present=False)
+            arrays = [*self.present, *values]
+            return OnDevice(self.division.launches[number], self.division.arguments[number], arrays, partial=own)
         combining = self.division.combining
         assert combining is not None
         used = dict.fromkeys(argument for argument in combining.arguments if isinstance(argument, HostArray))
-        return OnDevice(combining.launch, combining.arguments, list(used))
+        of_all = lower_update([device(*combining.values)], if_present=False)
+        return OnDevice(combining.launch, combining.arguments, list(used), partial=of_all)
 
 
 def ready(
@@ -283,9 +290,9 @@ class Launching:
 
         divided: run it in parts rather than whole.
 
-        The kernel's time is the host's, as in JACC's own runtime (``jacc_perform_kernel``): an OpenMP thread for each
-        device reads the clock, calls the kernel's compiled code, which launches it and waits, and reads the clock again
-        behind a barrier of all these threads.
+        The times are the host's, as in JACC's own runtime (``jacc_perform_kernel``): an OpenMP thread for each device
+        reads the clock, calls the kernel's compiled code, which launches it and waits, and reads the clock again behind
+        a barrier of all these threads. The times of the thread that serves the first device count.
         """
         order, exchange = self.order, self.exchange
         part = division if divided else None
@@ -299,31 +306,51 @@ class Launching:
         times, seconds, sent = self.times[push.name], exchange.seconds, exchange.bytes
         if exchange.is_due(push.present):
             await (exchange.gather(push.present, order.devices) if part is None else exchange.before(part))
-        begin, launch = self.sim.now, self._launch(push, "whole" if part is None else "part", None)
-        await order.run_on_all("jacc_kernel_push", launch)
-        kernel_s = self.sim.now - begin
+        begin = self.sim.now
+        if part is None:
+            await order.run_on_all("jacc_kernel_push", self._launch(push, "whole", None))
+            kernel_s = self.sim.now - begin
+        else:
+            kernel_s = await self._divide(push, part) - begin
         times.executions += 1
         times.divided += divided
         times.kernel_s += kernel_s
-        if part is not None:
-            await exchange.after(part, self.communication)
-            if part.combining is not None:
-                await self._combine(push)
         communication_s = exchange.seconds - seconds
         times.communication_s += communication_s
         times.sent_bytes += exchange.bytes - sent
         if division is not None:
             self.policy.after(push.name, Execution(kernel_s, communication_s, division.write_bytes))
 
-    async def _combine(self, push: Push) -> None:
-        """Compute the result of a reduction on every device from all partial values.
+    async def _divide(self, push: Push, part: Division) -> float:
+        """Run each device's part, and send what it has written; return when the kernel's time ended, in seconds.
 
-        Its time counts as communication.
+        The time of a reduction is the kernel's: OpenACC copies each device's partial values to its thread, and
+        behind the barrier JACC adds them up on the host. A program keeps the result on the devices here, so each
+        device gets all partial values from the host, and a kernel there combines them. After that each thread
+        starts its device's copies to all others, and waits for them, without a further barrier.
         """
-        begin = self.sim.now
-        await self.order.submit("jacc_combine", self._launch(push, "combination", None), push.reads, push.writes)
-        await self.order.drain_all()
-        self.exchange.seconds += self.sim.now - begin
+        order, exchange, ended = self.order, self.exchange, 0.0
+        launch, combine = (self._launch(push, stage, None) for stage in ("part", "combination"))
+        copies: Copies | None = None
+
+        async def serve(number: int, meet: Callable[[], Awaitable[None]]) -> None:
+            nonlocal ended, copies
+            await order.run("jacc_kernel_push", launch, number)
+            await meet()
+            if part.combining is not None:
+                await order.run("jacc_combine", combine, number)
+                await meet()
+            begin = self.sim.now
+            if copies is None:
+                copies = exchange.after(part, self.communication)
+            if copies:
+                await order.run("jacc_exchange", exchange.sending(copies), number)
+            if number == order.devices[0]:
+                ended = begin
+                exchange.seconds += self.sim.now - begin
+
+        await order.in_team("jacc_kernel_push", serve)
+        return ended
 
     def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
         """Return the work that launches a stage of the push on a device.
@@ -335,12 +362,16 @@ class Launching:
             if execution is not None:
                 self.records.expect(where.number, queue.cause, execution)
             here = push.on_device(where.number, stage)
+            if stage == "combination":
+                await target_data_update(where, here.partial, queue, "jacc_combine")
             known = await device_pointers(where, here.arrays, queue, "jacc_kernel_push", here.known)
             if known is not here.known:
                 here.lies_at(known)
                 if stage == "part":
                     self.exchange.placed(where.number, here.arrays, known)
             await target(where, queue, here.region, "jacc_kernel_push", _no_global)
+            if stage == "part" and here.partial:
+                await target_data_update(where, here.partial, queue, "jacc_kernel_push")
 
         return launch
 
@@ -391,7 +422,12 @@ class Jacc:
         self._dependences = Dependences(queues if execution == "overlap" else 1)
         self._order = Order(self.program, thread.library.queues, self._devices, execution, self._dependences)
         self._exchange = Exchange(
-            self.program.devices, thread.library.queues, len(self._devices), queues, self._order.run
+            self.program.devices,
+            thread.library.queues,
+            len(self._devices),
+            queues,
+            self._order.run,
+            self._order.run_on_all,
         )
         self._partial_values = PartialValues(len(self._devices), thread.array)
         self._divider: Divider | None = None
@@ -415,7 +451,7 @@ class Jacc:
 
     @property
     def communication_s(self) -> float:
-        """Return the seconds spent so far in exchanging data between devices and in combining partial results.
+        """Return the seconds spent so far in exchanging data between devices, by the thread that serves device 0.
 
         It includes what is sent to one device before the host uses the data.
         """
