@@ -5,11 +5,12 @@ owns are right on that device. The other devices get from it all of these parts 
 read (`reads_of`). Together, the parts are what one device computes, bit by bit. Reductions are made of partial values.
 
 Each device begins a reduction with the operator's identity (for minimum and maximum with the value before the loop). It
-reduces what its share contributes, and stores the result as its element of an array, the partial values. When the
-host has all of these, each device gets them and runs a second kernel (`Combination`): it reduces the value before the
-loop and the partial values in the order of the devices, and then runs the code after the loop with the result. So all
-devices have the same result, bit by bit. It is the sequential one for minimum and maximum (of equal zeros the sign, and what becomes of NaN,
-depend on the order) and for whole numbers; sums and products of floating-point numbers are rounded in another order.
+reduces what its share contributes, and stores the result as its element of an array, the partial values. When the host
+has all of these, each device gets them and runs a second kernel (`Combination`): it reduces the value before the loop
+and the partial values in the order of the devices, and then runs the code after the loop with the result. So all
+devices have the same result, bit by bit. It is the sequential one for minimum and maximum (of equal zeros the sign, and
+what becomes of NaN, depend on the order) and for whole numbers; sums and products of floating-point numbers are rounded
+in another order.
 """
 
 from __future__ import annotations
