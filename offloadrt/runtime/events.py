@@ -139,7 +139,7 @@ class QueueAwaited:
 
 @attrs.define
 class ItemsTaken:
-    """Event: a directive begins to work on these map items; a target region reports them once, not at both its ends."""
+    """Event: the directive named `call` begins to work on these map items; a target region reports this once."""
 
     device: int
     call: str

@@ -78,9 +78,9 @@ class Calibration:
     superseded: tuple[CalibratedEntry, ...]
     """Measurements of the same entries from other files, which were not taken."""
     not_shown: tuple[str, ...]
-    """Entries that files of these kinds can measure, but these files do not."""
+    """Names of entries that such files can measure, but these files do not."""
     not_used: dict[str, int]
-    """By name: the number of calls that belong to no entry."""
+    """By name of an API function: the number of its calls, if they belong to no entry."""
     remarks: tuple[str, ...]
     """Sentences about signs that the base is another machine, and about what could be recorded in addition."""
     traces: tuple[DeviceTrace, ...]
@@ -316,6 +316,7 @@ def calibration(found: Calibration, compared: list[ComparedKernel], output: Path
     """Show a calibration and, in a table, the files' kernels with the times that the recording's counts give.
 
     found: the calibration. compared: the kernels of that table. output: the file to which the new profile was written.
+    Yields what the console prints.
     """
     return [*_shown(found, output), *([_kernels(compared)] if compared else [])]
 

@@ -186,7 +186,7 @@ def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRec
 
 
 def listed(specs: Iterable[MachineSpec]) -> Table:
-    """Return a table with a line for each machine."""
+    """Return a table with a line for each machine in `specs`."""
     table = table_of("", "machine", "what it is", "runtime", "entries", right=(3,))
     for spec in specs:
         table.add_row(spec.name, escape(spec.title), spec.runtime, str(len(spec.entries)))
@@ -249,7 +249,7 @@ def range_of(entry: Any) -> str:
 
 
 def shown_difference(one: MachineSpec, other: MachineSpec) -> Iterable[RenderableType]:
-    """Show the two machines, and a row for each entry that differs."""
+    """Show the machines `one` and `other`, and a row for each entry that differs."""
     found = differences(one, other)
     for spec in (one, other):
         yield f"[bold]{spec.name}[/]: {escape(spec.title)}, with the runtime {escape(spec.runtime or 'none')}"

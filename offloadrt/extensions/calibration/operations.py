@@ -316,7 +316,7 @@ def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None)
 
 
 def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Divide times into two groups at the widest gap between them; without a wide gap, the second group is empty.
+    """Divide times (`values`) into two groups at their widest gap; without a wide gap, the second group is empty.
 
     An allocation either finds memory that the driver holds or calls the kernel driver, which takes many times as long.
     """

@@ -129,9 +129,11 @@ class Draws:
     """
 
     columns: Mapping[str, Mapping[str, int]]
-    """By digest of a machine with its runtime: the dimension of each uncertain entry."""
+    """By digest of a machine with its runtime: for each uncertain entry, the index of the random number that places it.
+    """
     inputs: Mapping[str, tuple[int, float]]
-    """By name of an input: its dimension, and the highest quantile that is drawn (`InputRange.highest`)."""
+    """By name of an input: the index of its random number, and the highest quantile that is drawn
+    (`InputRange.highest`)."""
     seed: int = SEED
     idle: frozenset[str] = frozenset()
     """Entries that are not drawn but stay at their means, since neither end of their ranges changes a run."""
@@ -140,7 +142,7 @@ class Draws:
     def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
         """Make the samples for these machines and inputs, with a dimension for each independent source of uncertainty.
 
-        Entries of several machines that have the same name and the same source share a dimension.
+        Entries of several machines that have the same name and the same source share one.
         """
         dimensions: dict[tuple[object, ...], int] = {}
         columns = {
@@ -180,16 +182,17 @@ class Draws:
 class DrawnRuns:
     """The results of several points of a sweep, each run with the same draws (random samples of uncertain values).
 
-    `draws` is what drew the samples.
+    `draws` is the generator of the samples.
     """
 
     draws: Draws
     rows: Sequence[Sequence[Result | None]]
-    """By draw: the results in the order of the points; None for points not run there, as their order was clear."""
+    """For each draw, the results in the order of the points; None for a point that was not run, because its rank was
+    clear already."""
     numbers: Sequence[int]
     """The number of each row's draw; draws in which a run failed are missing."""
     failed: int = 0
-    """Draws in which a run ended with an error."""
+    """Number of draws in which a run ended with an error; they have no row."""
     matters: bool = True
     """False if no draw changed any run."""
 
@@ -239,7 +242,7 @@ def _figure(name: str, result: Result) -> float | None:
 
 
 def spec_of(point: Point) -> MachineSpec:
-    """Return the machine of a run, with its offloading runtime, as the profiles have it.
+    """Return the machine of a run (`point`), with its offloading runtime, as the profiles have it.
 
     The user's overrides are not applied.
     """
@@ -404,8 +407,9 @@ class MeasuredKind:
     where: str
     values: int
     most: float
-    """The factor that four in five values do not exceed; `p90` is that of nine in ten."""
+    """The factor that four in five values do not exceed."""
     p90: float
+    """The factor that nine in ten values do not exceed."""
 
     def widened(self, interval: Interval) -> PredictionInterval:
         """Return an interval of seconds, widened by the error that four in five measured values do not exceed."""

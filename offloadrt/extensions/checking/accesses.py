@@ -68,19 +68,19 @@ class Directive:
     """The name of its kernel; empty if it launches none."""
     waiting: list[Any] | None = None
     clock: Clock | None = None
-    """For work in a queue: what happened before the item that is being handled. The queue's strand may have got
-    further.
+    """For work in a queue: what had happened before this work. The clock of the queue's strand may have advanced since.
     """
     held: int = 0
-    """How many of its queued actions `Queued` holds back."""
+    """How many of its judgements `Queued` delays until kernels before it have run."""
     is_ordered: bool = False
-    """Whether a part of it is ordered behind work in a queue."""
+    """Whether some of its work must come after other work in a queue."""
     has_left: bool = False
     """Whether the thread has returned from the directive; work that it put into a queue may still be under way."""
     entries: dict[Entry, int] = attrs.field(factory=dict)
-    """The mappings that its maps have found or made, each with its device."""
+    """The mappings that its maps have found or made; the value is the device's number."""
     old: Story | None = None
-    """Who made the last of them that LLVM alone had kept."""
+    """A report line on who made a mapping among `entries` that LLVM had kept though the program had ended it (the last
+    one found)."""
     old_arrays: set[str] = attrs.field(factory=set)
     """Names of the arrays that it maps and of which it found such a mapping, which may have been another array's."""
     repeated: set[tuple[str, int]] = attrs.field(factory=set)
@@ -90,7 +90,7 @@ class Directive:
     always: set[int] = attrs.field(factory=set)
     """The host addresses of sections that its maps copy in any case (`always`)."""
     copied: list[KernelCopied] = attrs.field(factory=list)
-    """What its kernel reads only as it copies whole objects."""
+    """The ranges of bytes that its kernel reads only in order to copy whole objects, which may have unused bytes."""
     is_refused: bool = False
     """Whether a mistake that was reported explains why the driver library refuses its copy."""
 
@@ -204,7 +204,8 @@ class Access:
     maps: int | None = None
     """For a copy made by a map clause: the number of the device; None for all other accesses."""
     clock: Clock | None = None
-    """What happened before the access, if its strand may have got further since; None: the strand's clock says so."""
+    """What had happened before the access, if the clock of its strand may have advanced since; None: that clock still
+    says it."""
     thread: int | None = None
     """The host thread, if the task has asked which thread runs it, as code does that uses data of the thread's own."""
 
@@ -251,7 +252,7 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell(ABC):
-    """A range of addresses [begin, end) for each byte of which a part of the checker knows the same.
+    """A range of addresses [begin, end) with what a part of the checker knows of its bytes, the same for each byte.
 
     Subclasses add what they know, such as the last accesses.
     """

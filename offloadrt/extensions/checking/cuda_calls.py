@@ -262,7 +262,10 @@ class ToldCalls:
     # kernels
 
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
-        """Report a kernel launch, with what is known of the memory that the kernel uses. number: that of its call."""
+        """Report a kernel launch with these arguments, and what memory the kernel is known to use.
+
+        number: that of its call.
+        """
         if (watch_kernel := self._observer.watch_kernel) is None:
             return
         pointers = [_pointer(device, argument) for argument in arguments]

@@ -251,7 +251,8 @@ class Mappings:
     def old(self, entry: Entry) -> Story | None:
         """Return the report line on who made a mapping, if the mapping's bytes on the device may be old; else None.
 
-        They may be old if the program had ended the mapping, but LLVM kept it, and a directive then found it.
+        They may be old (from before) if the program had ended the mapping, but LLVM kept it, and a directive then found
+        it.
         """
         mapping = self._live.get(entry)
         return mapping.entered if mapping is not None and mapping.is_old else None

@@ -228,7 +228,7 @@ class LostUpdates:
     """
 
     has_died: bool = False
-    """Whether the runtime has ended a correct program."""
+    """Whether LLVM's runtime has ended the program with an error although the program is correct."""
     _found: Mistakes = attrs.field(factory=Mistakes)
     _possible: dict[str, Mistake] = attrs.field(factory=dict)
     """By array: an update that another schedule can lose, with one pair of directives."""
@@ -242,7 +242,7 @@ class LostUpdates:
         self._regions[directive.number] = _Region(directive, directive.strand.epoch)
 
     def wrote(self, directive: Directive, access: Access) -> None:
-        """Record that a directive's target region writes to a mapped block, so that a copy back must come later."""
+        """Record a write (`access`) of a directive's kernel to a mapped block: a copy back must come after it."""
         if (region := self._regions.get(directive.number)) is not None:
             region.writes.append(access)
 

@@ -143,7 +143,8 @@ class Repair:
     """The wasted operations: (kind of waste, operation, seconds that it took)."""
     keys: set[Key] = attrs.field(factory=set)
     operations: int = 0
-    """How many operations the whole run had: the size of a run that measures what the repair saves."""
+    """How many data operations the whole run had: a measure of how long a run takes that shows what the repair saves.
+    """
 
     def waste(self, uncertain: str) -> Waste:
         """Sum up the needless operations that this change avoids, for the report.

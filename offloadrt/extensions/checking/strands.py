@@ -27,7 +27,7 @@ while len(_NOTHING) < 32 // _BITS:
 
 
 class Clock:
-    """A vector clock: how far each chain of strands is known to have got, as the number of its last epoch or 0.
+    """A vector clock: for each chain of strands, the number of the last epoch that is known to have ended, or 0.
 
     A strand is a host thread, a task or a queue; a chain is several of them, one after the other. An epoch is what a
     strand does between two signals. The clock is a tree of immutable tuples. A copy shares the whole tree, and two
@@ -172,9 +172,9 @@ class Strand:
     source: str = ""
     """The line of the program that a recording says it has reached; "": the Python stack gives it."""
     ended: EndedChains = attrs.field(factory=EndedChains)
-    """Ended chains of strands that this one comes after."""
+    """Chains of strands that have ended before this strand's present time, so that a new strand can continue them."""
     is_half_known: bool = False
-    """Whether some other clock includes only a part of one of its epochs."""
+    """Whether another strand's clock includes only the first part of one of this strand's epochs."""
 
     @property
     def epoch(self) -> int:

@@ -66,7 +66,7 @@ class DataOperation:
     """For a copy: the address on its host side, whether an array lies there or not."""
     role: Role = ""
     made: DataOperation | None = None
-    """For a copy: the allocation of the block that it reads or writes."""
+    """For a copy: the operation that allocated the device block which the copy reads or writes."""
     anew: bool = False
     """For an allocation: whether its array is a new one each time."""
     is_private: bool = False

@@ -40,7 +40,7 @@ def html_page(title: str, remark: str, *tables: str) -> str:
 
 @singledispatch
 def html_of(shown: object) -> str:
-    """Return the HTML that shows a result, a comparison or a sweep in a notebook."""
+    """Return the HTML that shows `shown` (a result, a comparison or a sweep) in a notebook."""
     raise TypeError(f"{type(shown).__name__} has no form for notebooks")
 
 

@@ -91,7 +91,7 @@ def number_of(value: Cell) -> float:
 
 
 def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, names: Sequence[str]) -> list[Series]:
-    """Sort the rows (runs) of a panel into its lines or bars; a value has the same colour in all panels.
+    """Sort the rows (runs) of the panel for the value `panel` into lines or bars; colours are the same in all panels.
 
     names: the texts along x.
     """
@@ -235,8 +235,8 @@ def _bar_figures(area: Any, series: Series, beside: Heights, *, bottom: float) -
 def is_wide(figure: Figure, heights: Sequence[float]) -> bool:
     """Tell whether a panel's y axis should be logarithmic.
 
-    It should if `figure.log` is set and, for bars, the values to draw (`heights`) differ by the factor `WIDE_RATIOS` at
-    least.
+    It should if `figure.log` is set and, for bars, the largest of the values (`heights`) is at least `WIDE_RATIOS`
+    times the smallest.
     """
     if not figure.log or min(heights) <= 0:
         return False

@@ -159,7 +159,7 @@ class LogStatistics:
 
 
 class TraceStatistics:
-    """Sums up the events of a trace; it is a sink of `Trace`, or is made from rows with `TraceStatistics.of(rows)`.
+    """Sums up the events of a trace; it is a sink of `Trace`, or is made from rows by `TraceStatistics.of(rows)`.
 
     locks: by name of the lock (entry locks are summed). engines: by (device, engine). kernels: by (device, name).
     bytes: by (direction, memory), such as ("h2d", "pinned"). calls: how often each API function was called, and how

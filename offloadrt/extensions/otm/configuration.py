@@ -148,7 +148,7 @@ def object_table(device: OffloadDevice) -> ObjectTable:
 
 
 def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ...]:
-    """Return the last placement of each object, device by device, in order of rank."""
+    """Return the last placement of each object on each of `devices`, in order of rank."""
     return tuple(placement for device in devices for placement in object_table(device).placements())
 
 

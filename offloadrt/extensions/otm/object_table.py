@@ -117,11 +117,11 @@ class ActiveBytes:
         return self.explicit + self.implicit
 
     def plus(self, placed: Placed) -> ActiveBytes:
-        """Return the bytes that the objects in use take if this object is added to them."""
+        """Return the bytes that the objects in use take if the object `placed` is added to them."""
         return self._changed(placed, placed.nbytes)
 
     def minus(self, placed: Placed) -> ActiveBytes:
-        """Return the bytes that the objects in use take if this object is no longer one of them."""
+        """Return the bytes that the objects in use take if the object `placed` is no longer one of them."""
         return self._changed(placed, -placed.nbytes)
 
     def _changed(self, placed: Placed, nbytes: int) -> ActiveBytes:
@@ -230,9 +230,8 @@ class ManagedObject:
     by_data: bool = False
     """Whether the latest decision was made at a data directive."""
     open: list[MapItem] = attrs.field(factory=list)
-    """Deferred maps: those of data directives that have not ended and were not carried out, as the array had no device
-    block.
-    """
+    """Deferred maps: maps of data directives that have not ended. They were not carried out, because the array had no
+    device block then."""
     used_in_place: bool = False
     """Whether the device or an update has used the host's bytes since a map was deferred. These bytes must then be
     copied to the device, whatever the map says.

@@ -113,7 +113,7 @@ class Truth(msgspec.Struct, frozen=True):
     """What LLVM's runtime did in a step; `host` and `device` hold each array's values that changed in it.
 
     ops: its operations, such as copies. lowered: the calls that clang generated. table: the present table afterwards.
-    rc: what a routine returned. fatal: whether the program died.
+    present: by array, which ranges are mapped. rc: what a routine returned. fatal: whether the program died.
     """
 
     ops: list[dict[str, Any]]
@@ -171,7 +171,7 @@ class DataBeginStep(MapStep, frozen=True, tag="data_begin"):
 
 
 class DataEndStep(StepSpec, frozen=True, tag="data_end"):
-    """A step of a recorded program: the end of the `target data` region that began in step number `begin`."""
+    """A step of a recorded program: the end of the `target data` region that step number `begin` has begun."""
 
     begin: int
 
@@ -702,7 +702,7 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
 
 
 def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
-    """Replay every recorded program (case) of the files, and return the report.
+    """Replay every recorded program (case) of the files `paths`, and return the report.
 
     gear: the emulator's engine. Raises ConformanceFileError for a bad file.
     """

@@ -29,7 +29,7 @@ class WithoutMeasurements:
 
 
 def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
-    """Return what a machine's profile would say if nothing had been measured on this machine.
+    """Return what the profile `name` would say, with a runtime (None: its default), if nothing had been measured there.
 
     Each measured entry is replaced by that of the profile on which this one is based, or by another machine's, scaled.
     An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was measured there.

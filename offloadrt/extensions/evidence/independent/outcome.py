@@ -67,7 +67,7 @@ class PredictedValue:
         return self.error_of(self.left_out)
 
     def error_of(self, predicted: float | None) -> float | None:
-        """Return the error (see `error`) of a prediction of the value; None for None."""
+        """Return the error (see `error`) of the number `predicted` for the value; None for None."""
         if predicted is None or self.reported is None:
             return None
         if predicted == self.reported:
@@ -171,8 +171,9 @@ class ModelError:
     values: int
     median: float
     most: float
-    """The factor that four in five of the values do not exceed; `p90` is that of nine in ten."""
+    """The factor that four in five of the values do not exceed."""
     p90: float
+    """The factor that nine in ten of the values do not exceed."""
 
     def __str__(self) -> str:
         return (
@@ -194,7 +195,7 @@ class KindCoverage:
     values: int
     covered: int
     near: float
-    """The share (0 to 1) that lies in intervals of twice the width, on a logarithmic scale."""
+    """The share (0 to 1) of the values that lie in their intervals made twice as wide, on a logarithmic scale."""
     judged: int
     """How many of the values have a `ModelError`, that is, values of the same kind on other machines."""
     alone: int
@@ -209,7 +210,10 @@ class KindCoverage:
 
     @classmethod
     def of(cls, kind: str, values: Sequence[tuple[PredictedValue, ModelError | None]]) -> KindCoverage:
-        """Count the values of one kind, each with its interval and the error on other machines; at least one value."""
+        """Count the values of a kind.
+
+        values: each with its interval and its kind's error on other machines (or None), at least one.
+        """
         judged = [(value, error.most) for value, error in values if error is not None]
         return cls(
             kind, len(values), sum(lies_in(value) for value, _ in values),

@@ -61,13 +61,13 @@ def numbers(measured: Mapping[str, Any], *names: str) -> list[float]:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the arithmetic mean of at least one number; the papers average by it."""
+    """Return the arithmetic mean of `values`, at least one; the papers average by it."""
     terms = list(values)
     return math.fsum(terms) / len(terms)
 
 
 def listed(values: Mapping[Any, float], form: str = ".3g") -> str:
-    """Return figures as text, each behind its key.
+    """Return `values` as text, each figure behind its key.
 
     >>> listed({2.0: 1.6, "S4": 1.5})
     '2: 1.6, S4: 1.5'
