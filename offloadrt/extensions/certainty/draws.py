@@ -140,7 +140,7 @@ class Draws:
 
     @classmethod
     def of(cls, specs: Iterable[MachineSpec], inputs: Iterable[InputRange] = ()) -> Draws:
-        """Make the samples for these machines and inputs, with a dimension for each independent source of uncertainty.
+        """Make the generator for these machines and inputs, with a random number for each source of uncertainty.
 
         Entries of several machines that have the same name and the same source share one.
         """

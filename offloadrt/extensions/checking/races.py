@@ -219,12 +219,12 @@ class _Region:
 
 @attrs.define(eq=False)
 class LostUpdates:
-    """Finds copies to the host that LLVM does not order behind a kernel of another thread or task: they lose updates.
+    """Finds updates that are lost: data is copied back to the host before a kernel of another thread has written it.
 
-    A target region releases its references when its kernel is launched (`target` in runtime/launch/target.py cites the
-    lines of LLVM). OpenMP lets it keep them until the kernel has ended. So a program without a race loses an update
-    when the last user of the mapping copies back meanwhile. A region is safe where some other reference to its data is
-    certainly released later, behind the end of its kernel.
+    LLVM does not order such a copy behind the kernel, since a target region releases its references when its kernel is
+    launched (`target` in runtime/launch/target.py cites the lines of LLVM); OpenMP lets it keep them until the kernel
+    has ended. So a program without a race loses an update when the last user of the mapping copies back meanwhile. A
+    region is safe if another reference to its data is certainly released after its kernel's end.
     """
 
     has_died: bool = False
@@ -260,7 +260,7 @@ class LostUpdates:
         self._regions.pop(cause, None)
 
     def given_back(self, directive: Directive, entry: Entry) -> None:
-        """Record that a directive releases its reference to a mapping, so that its kernel may outlast the mapping."""
+        """Record that a directive releases its reference to a mapping (`entry`), which its kernel may outlast."""
         users, strand = self._users.setdefault(entry, []), directive.strand
         users[:] = [one for one in users if not strand.comes_after(one.directive.strand.chain, one.epoch)]
         if (region := self._regions.get(directive.number)) is not None and region not in users:

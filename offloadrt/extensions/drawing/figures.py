@@ -302,7 +302,7 @@ def figure_for(
 
 
 def check_swept(named: Mapping[str, Sequence[str]], swept: Iterable[str]) -> None:
-    """Raise UserError unless all names that options give, by option, are parameters that vary in a sweep."""
+    """Raise UserError unless the names in `named` (by option) are all among `swept`, the varied parameters."""
     known = list(swept)
     for option, names in named.items():
         for name in names:

@@ -215,7 +215,7 @@ class CausalLog:
 
     @property
     def rows(self) -> list[Resumption]:
-        """Return a record of each time that one actor let another one, which waited, go on; in order."""
+        """Return, in order, a record of each moment at which one actor let another one, which waited, go on."""
         fields = iter(self._rows)
         return [
             Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)

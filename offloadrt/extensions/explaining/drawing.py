@@ -66,7 +66,10 @@ class Canvas(Protocol):
         """
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track. notes: details that are known only at its end."""
+        """End the slice that began last on the track, at a time in picoseconds.
+
+        notes: details that are known only at its end.
+        """
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark a moment on a track. notes: details to show, by name. flows: numbers of arrows, as for `begin`.
@@ -119,7 +122,7 @@ class ThreadTracks:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice (a bar over time) on a thread's track.
+        """Begin a slice (a bar over time) on a thread's track, at a time in picoseconds.
 
         actor: the thread's index. what: the slice's key, such as ("wait", lock), by which `end` finds it. flows: the
         numbers of arrows that join it to other slices. notes: details to show, by name.
@@ -146,7 +149,7 @@ class ThreadTracks:
         self.canvas.end(thread.track, time_ps, notes or {})
 
     def end_all(self, actor: int, time_ps: int) -> None:
-        """End all open slices (bars) on the track of a thread that has finished."""
+        """End all open slices (bars) on the track of a thread that has finished, at a time in picoseconds."""
         thread = self._threads.get(actor)
         if thread is not None:
             for _ in thread.open:
@@ -154,7 +157,7 @@ class ThreadTracks:
             thread.open.clear()
 
     def finish(self, time_ps: int) -> None:
-        """End all open slices on all tracks."""
+        """End all open slices on all tracks, at a time in picoseconds."""
         for actor in self._threads:
             self.end_all(actor, time_ps)
 
@@ -222,7 +225,7 @@ class Lanes:
         return True
 
     def finish(self, time_ps: int) -> None:
-        """End all open slices of resources."""
+        """End all open slices of resources, at a time in picoseconds."""
         for what in list(self._open):
             while what in self._open:
                 self.end(time_ps, what)
@@ -351,7 +354,7 @@ DOING = "doing"
 class AnnotationTracks:
     """Draws annotations (waits for other threads, arguments of calls) from a queue, in order with the events of a run.
 
-    _arrow: returns the number of a new arrow. _is_thread: tells whether an actor has a track among the host threads.
+    They show, for instance, with an arrow where a deferred task was made.
     """
 
     _waiting: deque[Annotation]

@@ -175,9 +175,9 @@ def explain(
     the budget. With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time. watched:
     called with the run that is explained, once it has ended.
 
-    given: the program's parameters by name. pool: the executor that makes the runs. stage: called with a title, the
-    runs done and those asked for. Raises what `execute` raises; `Interrupted` for Ctrl-C after the run itself has
-    ended.
+    given: the program's parameters by name. options: how it is run. pool: the executor that makes the runs. stage:
+    called with a title, the runs done and those asked for. Raises what `execute` raises; `Interrupted` for Ctrl-C after
+    the run itself has ended.
     """
     begun = time.monotonic()
     if draws is None:

@@ -94,7 +94,7 @@ class Drawn:
     """The runs with random samples of the uncertain costs (draws), and what limits each run.
 
     shares: in each run, the share (0 to 1) of the critical path that belongs to the resource which limits the original
-    run. robustness: in how many draws the same limits the run. draws: what drew the samples.
+    run. robustness: in how many draws the same limits the run. draws: the generator of the samples.
     """
 
     robustness: Robustness
@@ -394,9 +394,9 @@ class TotalOrder:
 class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
-    An index is the part of the share's variance in which an uncertain entry is involved. samples: how many of the
-    `asked` base samples were complete within the budget. of: the index of each entry or group of entries. resource: the
-    name of that resource.
+    An index is the part of the share's variance in which an uncertain entry is involved. samples: how many base samples
+    were complete within the budget; `asked` were requested. of: the index of each entry or group of entries. resource:
+    the name of that resource.
     """
 
     resource: str

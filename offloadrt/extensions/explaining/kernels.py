@@ -299,7 +299,7 @@ def _cells(use: ArrayUse, near: bool = False) -> Iterable[str]:
 
 
 def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableType]:
-    """Show a kernel's loops, costs and arrays."""
+    """Show a kernel's loops, costs and arrays, from the analysis of its source."""
     yield f"\n[bold]{escape(kernel.name)}[/] ({escape(analysis.file)}:{analysis.line})"
     loops = []
     for loop in analysis.loops:

@@ -58,7 +58,7 @@ class LineUse:
 
 
 def lines_of(observed: Observed) -> list[LineUse]:
-    """Add up a run by source line; sort the lines by time on the critical path, then by their threads' time."""
+    """Add up a recorded run by source line; sort lines by time on the critical path, then by their threads' time."""
     lines: dict[str, LineUse] = {}
     places = observed.causal_log.source_lines
 

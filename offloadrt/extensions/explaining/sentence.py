@@ -362,7 +362,7 @@ def grouped(path: Iterable[PathPart], key: Callable[[PathPart], str]) -> list[Pa
 
 
 def by_phase(observed: Observed) -> list[PathShare]:
-    """Add up the critical path by the phases that the program has named, the longest phase first.
+    """Add up a run's critical path by the phases that the program has named, the longest phase first.
 
     The name of each returned share is the phase's name, followed by the resource that takes most of its time. Returns
     an empty list if the program names no phases.
@@ -392,7 +392,7 @@ def by_line(part: PathPart) -> str:
 
 
 def limit_of(observed: Observed, resource: str = "") -> Limit:
-    """Say what limits a run: `resource` if the path has it, else the one with the largest share of the path."""
+    """Say what limits a recorded run: `resource` if its path has it, else the one with the largest share."""
     path = observed.path
     if not path:
         return Limit("nothing", "", 0.0, "No time was measured.")

@@ -81,7 +81,7 @@ class Counter:
 
 
 class Timeline:
-    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters."""
+    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters. places: source lines."""
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}
@@ -136,10 +136,10 @@ class Timeline:
         on.slices.append(Slice(begin_ps, time_ps, name, text, len(on.open)))
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Ignore instants: a timeline keeps only slices and counters."""
+        """Do nothing: a timeline keeps only slices (bars) and counters, and no instants (marks at one moment)."""
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """Record the new value of a counter at a time in picoseconds."""
+        """Record the new value of a counter (`track`) at a time in picoseconds."""
         counter = self.counters[track]
         counter.times_ps.append(time_ps)
         counter.values.append(value)
@@ -233,7 +233,7 @@ def by_number(name: str) -> list[tuple[int, str]]:
 
 
 def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
-    """Return tracks with `most` slices at most, and the length in ps below which slices were joined; 0 if none were.
+    """Return a timeline's tracks with `most` slices at most, and the length in ps below which slices were joined, or 0.
 
     Neighbours on a track and level that are shorter than this length, and less than this apart, become one slice, which
     says how many slices it replaces, which part of its time they take, and what they did most. It is at most
@@ -352,7 +352,7 @@ def own_times(track: TimelineTrack, window: tuple[int, int]) -> dict[str, int]:
 
 
 def flame_of(tracks: Iterable[TimelineTrack]) -> Frame:
-    """Return the root of the flame graph of all host threads' directives, calls and waits."""
+    """Return the root of the flame graph of all host threads' directives, calls and waits among `tracks`."""
     root = Frame("host threads")
     for track in tracks:
         for path, own_ps in _own(track.slices):

@@ -61,7 +61,7 @@ _ROUNDING = 1e-9
 
 
 def work_of(run: Run, causal_log: CausalLog) -> WorkDone:
-    """Count the work (flops and bytes) of a recorded run in its measured time.
+    """Count the work (flops and bytes) of a recorded run in its measured time; causal_log: what was recorded of it.
 
     Iterations of a loop that stand for others, which were not run, count for all of these.
     """

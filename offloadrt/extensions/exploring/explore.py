@@ -43,12 +43,12 @@ _BATCH_HERE = 4
 class Counted:
     """One outcome (an error, a result, or reports of checkers) of many runs: how often it occurred, and where first.
 
-    case: the schedule, costs and faults of the first run with it.
+    case: the schedule, costs and faults of the first run with it. runs: how many runs had it.
     """
 
     outcome: RunOutcome
     number: int
-    """The number of the first run with it; -1 for the run in the order of scheduling."""
+    """The number of the first run with it; -1 for the reference run, whose order was not changed."""
     case: ScheduleCase
     runs: int = 0
 
@@ -62,7 +62,7 @@ class CountedOutcomes(ABC):
 
     program: Program
     reference: RunOutcome
-    """The outcome in the order of scheduling, without faults."""
+    """The outcome of the run without faults in which actors go on in the order in which they became ready."""
     outcomes: dict[str, Counted] = attrs.field(factory=dict)
     """By the outcome's key: the outcome with its count."""
     runs: int = 0
@@ -341,7 +341,7 @@ class Shrunk:
     case: ScheduleCase
     outcome: RunOutcome
     reference: RunOutcome
-    """The outcome of the program in the order of scheduling."""
+    """The outcome of the program if actors go on in the order in which they became ready."""
     runs: int = 0
     """How many runs were made to make it smaller."""
 

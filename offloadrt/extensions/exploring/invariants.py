@@ -25,7 +25,7 @@ def violations(device: OffloadDevice) -> list[str]:
 def unreturned(device: OffloadDevice) -> list[str]:
     """Describe the device blocks that a program has leaked at its exit, if only the runtime allocates for it.
 
-    Returns none after a failed free or a fatal error: the driver takes such blocks back when the process ends.
+    Returns an empty list after a failed free or a fatal error: the driver takes such blocks back at the process's end.
     """
     if device.ended is not None or any(FAILED_FREE in message for message in device.messages):
         return []

@@ -85,7 +85,7 @@ def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
 
 
 def reported(reports: Sequence[str]) -> RunOutcome:
-    """Return the outcome of a run for which checkers made reports, one or more."""
+    """Return the outcome of a run for which checkers made one or more reports, as texts."""
     first = reports[0].partition("\n")[0]
     return RunOutcome(f"report {_without_numbers(first)}", first, True, "\n".join(reports))
 
@@ -446,7 +446,7 @@ class Replayed:
     program: ScenarioProgram
     ended: Ended
     reference: RunOutcome
-    """The outcome in the order of scheduling."""
+    """The outcome if actors go on in the order in which they became ready."""
     changed: list[str]
     """Which of the program, its machine and the emulator have changed since the token was made."""
 

@@ -69,9 +69,8 @@ class HostLoop(Generic[Op]):
     start: Node[Op] = attrs.field(factory=Node)
     """The node at which a round begins."""
     turn: Node[Op] = attrs.field(factory=Node)
-    """Leads to the body and, unless the loop is endless, to what follows the loop. It has no successors in code that is
-    never reached.
-    """
+    """The node from which control goes to the body or, unless the loop is endless, to what follows. It has no
+    successors in code that is never reached."""
     head: list[Piece[Op]] = attrs.field(factory=list)
     body: list[Piece[Op]] = attrs.field(factory=list)
 
@@ -511,7 +510,7 @@ STAYS: Final = 124
 
 @attrs.frozen
 class Rounds:
-    """Says how often a loop runs each time that it is reached; `body` is the mean number of iterations."""
+    """Says how often a loop runs each time that control reaches it; `body` is the mean number of iterations."""
 
     body: float
     tests: float

@@ -42,7 +42,8 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 class Channel:
     """Sends and receives the messages of one collective call at one rank, apart from all other messages.
 
-    rank, size: this rank's number in the communicator, and how many ranks it has. The algorithms call it `c`.
+    rank, size: this rank's number in the communicator, and how many ranks it has. The algorithms below take it as their
+    parameter `c`; their `op` is the reduction.
     """
 
     rank: int
@@ -110,7 +111,7 @@ class Channel:
         mine[...] = op.function(mine, theirs)
 
     async def copy(self, into: MpiBuffer, source: MpiBuffer) -> None:
-        """Copy a buffer of the process to another one, for example to a temporary one.
+        """Copy the buffer `source` of the process to `into`, for example a temporary buffer.
 
         A core or the device does the work, which takes its virtual time.
         """
@@ -769,7 +770,7 @@ async def alltoall_bruck(c: Channel, sent: Sequence[MpiBuffer], received: Sequen
 async def alltoall_scattered(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, throttle: int | None = None
 ) -> None:
-    """Alltoall with all sends and receives at once, nearest ranks first; or `throttle` of them at a time."""
+    """Alltoall (`sent`, `received`: one part per rank) with all messages at once, or `throttle` of them at a time."""
     width = throttle or c.size
     await c.copy(received[c.rank], sent[c.rank])
     for begin in range(1, c.size, width):
@@ -786,7 +787,8 @@ async def alltoall_pairwise(
 ) -> None:
     """Alltoall in steps, with one rank at a time: in each step a rank sends to one rank and receives from one.
 
-    in_pairs: whether these two are the same rank, which needs a power of two of ranks.
+    sent, received: one part per rank. in_pairs: whether these two are the same rank, which needs a power of two of
+    ranks.
     """
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):

@@ -76,7 +76,7 @@ def _collective(
 
 
 class World:
-    """The state that all ranks of a program share: their endpoints, the network, and the numbers of communicators."""
+    """The state that all ranks (processes) of a program share: endpoints, network, and numbers of communicators."""
 
     def __init__(self, processes: Sequence[Process]) -> None:
         machine = processes[0].program.machine
@@ -139,7 +139,7 @@ class World:
 
 @checks_arguments
 class Comm:
-    """One rank's handle of a communicator: `rank` of `size`. Its messages match receives of this communicator only."""
+    """One rank's handle of communicator number `context`, whose ranks have the numbers `group` in MPI_COMM_WORLD."""
 
     def __init__(self, world: World, endpoint: Endpoint, group: Sequence[int], context: int, name: str) -> None:
         self.world = world

@@ -55,7 +55,7 @@ def _alike(name: str) -> Callable[[int], str]:
 
 
 class Nic:
-    """One network card of a node. `send` queues a packet; sending and receiving do not disturb each other."""
+    """Network card `number` of a node. `send` queues a packet; sending and receiving do not disturb each other."""
 
     def __init__(self, sim: Simulation, network: Network, node: int, number: int, costs: MessageCosts) -> None:
         self.name = f"node {node} nic {number}"

@@ -101,7 +101,7 @@ class MpiMessage:
 
 
 class PendingWait:
-    """One MPI call that waits for requests, such as MPI_Waitany; it ends when `left` more of them are complete."""
+    """One MPI call that waits for requests, such as MPI_Waitany; it ends when `left` more requests are complete."""
 
     __slots__ = ("left", "parked")
 
@@ -159,7 +159,8 @@ class MpiRequest:
     """A send, a receive or a collective that has begun: `Wait` for it, or `Test` it.
 
     `MpiRequest.Waitall`, `Waitany` and `Waitsome` wait for several requests; `Testall`, `Testany` and `Testsome` test
-    several.
+    several. endpoint, peer: those of this rank and of the other one. call, what, at: the MPI call, the operation, and
+    the program's line, for reports.
     """
 
     __slots__ = (
@@ -350,7 +351,7 @@ def _taken(requests: Sequence[MpiRequest]) -> list[int]:
 
 @checks_arguments
 class PersistentRequest(MpiRequest):
-    """A send or a receive that can be started again and again (MPI_Send_init, MPI_Recv_init)."""
+    """A send or receive to be started again and again, each time by `begin` (MPI_Send_init, MPI_Recv_init)."""
 
     __slots__ = ("_begin", "_current")
 
@@ -462,7 +463,7 @@ class Endpoint:
         return queues
 
     def next_sequence(self, receiver: Endpoint) -> int:
-        """Return the sequence number for the next message to another rank, and count that message."""
+        """Return the sequence number for the next message to the rank `receiver`, and count that message."""
         number = self._sent.get(receiver.rank, 0)
         self._sent[receiver.rank] = number + 1
         return number

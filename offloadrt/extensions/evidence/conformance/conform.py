@@ -415,7 +415,7 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 
 
 class Replay:
-    """Replays one recorded program (case) and compares each step with the record."""
+    """Replays a recorded program (case) and compares each step with the record; `lowering`: map items, too."""
 
     def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case

@@ -148,7 +148,7 @@ class KindAccuracy:
 
     @classmethod
     def of(cls, kind: str, values: Sequence[PredictedValue]) -> KindAccuracy:
-        """Compute the accuracies of values, at least one of which has a prediction and a reported number."""
+        """Compute the accuracies of the values of a kind; at least one has a prediction and a reported number."""
         today, first, left_out = (
             [error for value in values if (error := value.error_of(getattr(value, prediction))) is not None]
             for prediction in ("emulated", "first", "left_out")
@@ -340,7 +340,7 @@ class IndependentReport:
 
 
 def predictions(report: IndependentReport) -> Iterable[RenderableType]:
-    """Yield lines and tables: each entry with its values, what is not predicted and why, and each kind's accuracy."""
+    """Yield lines and tables of a report: each entry's values, what is not predicted, and each kind's accuracy."""
     yield f"[bold]{escape(report.file)}[/]: {counted(len(report.entries), 'entry')}, {counted(report.runs, 'run')}"
     yield "first: what was predicted before anybody had compared"
     yield f"digest of values, runs and machines: {report.digest}"
@@ -361,7 +361,7 @@ def predictions(report: IndependentReport) -> Iterable[RenderableType]:
 
 
 def intervals(report: IndependentReport) -> Iterable[RenderableType]:
-    """Yield lines and tables: each value with its interval over random samples, and how many lie inside, by kind."""
+    """Yield lines and tables of a report: each value's interval over random samples, and how many lie inside."""
     drawn = [entry for entry in report.entries if any(value.low is not None for value in entry.values)]
     entries, runs = counted(len(drawn), "entry"), counted(report.runs, "run")
     yield f"[bold]{escape(report.file)}[/]: {entries} with intervals, {runs}"

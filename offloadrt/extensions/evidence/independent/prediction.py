@@ -459,7 +459,7 @@ def predict(
 
 
 def digest_of(plans: Sequence[EntryPlan]) -> str:
-    """Return a hash, 16 hexadecimal digits, of the values, the runs that predict them, and their machines' numbers.
+    """Return a hash (16 hexadecimal digits) of the planned values, their runs, and their machines' numbers.
 
     The emulator's code is not part of it: changes of its mechanisms show in the pinned outputs of the scenarios.
     """

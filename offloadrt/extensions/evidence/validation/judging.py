@@ -219,7 +219,7 @@ class JudgingGrid(ABC):
         return Point(registry.reference(chosen), chosen.bind(dict(parameters)), options)
 
     def runs(self, many: Iterable[Mapping[str, Value]]) -> Asking[list[Result]]:
-        """Ask for several runs of the paper's scenario and return their results; call it with `yield from`."""
+        """Ask for runs of the paper's scenario, one for each item of `many`; call it with `yield from`."""
         answers: list[Result] = yield [self.point(parameters) for parameters in many]
         return answers
 

@@ -119,7 +119,7 @@ def _verdicts(cases: Sequence[tuple[Judge, JudgingGrid]], answers: Answers) -> l
 
 
 def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -> list[str]:
-    """Return sentences about what was sampled at random, and in how many samples the claims hold."""
+    """Return sentences about the random samples (`drawn`), and in how many of them claims hold (`shares`)."""
     if not drawn:
         return []
     ranges = f"{len(drawn[0].range_end)} entries of the machine and {len(drawn[0].inputs)} inputs of the programs"
@@ -465,7 +465,7 @@ Advanced = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Finding:
-    """One claim of a paper with its verdict, both figures as text, and the `expression` that was judged."""
+    """A claim with its verdict and `reason`, the paper's and the emulated figure, and the judged `expression`."""
 
     claim: str
     reported: str
@@ -499,7 +499,7 @@ class StructuralInput:
 
 @attrs.frozen
 class ValidationRecord:
-    """A `ValidationReport` as `validate --json` prints it, with its counts by verdict, role and kind of claim."""
+    """A `ValidationReport` (see its fields) as `validate --json` prints it, with counts by verdict, role, kind."""
 
     paper: str
     machine: str
