@@ -42,8 +42,8 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 class Channel:
     """Sends and receives the messages of one collective call at one rank, apart from all other messages.
 
-    rank, size: this rank's number in the communicator, and how many ranks it has. The algorithms below take it as their
-    parameter `c`; their `op` is the reduction.
+    rank, size: this rank's number, and how many there are. Algorithms take it as parameter `c`; their `op` is a
+    reduction.
     """
 
     rank: int
@@ -787,8 +787,7 @@ async def alltoall_pairwise(
 ) -> None:
     """Alltoall in steps, with one rank at a time: in each step a rank sends to one rank and receives from one.
 
-    sent, received: one part per rank. in_pairs: whether these two are the same rank, which needs a power of two of
-    ranks.
+    sent, received: a part per rank. in_pairs: whether these two are the same rank, which needs a power of two of ranks.
     """
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):

@@ -75,7 +75,7 @@ bench = Bench.of("offloadrt.papers.exahype")
 
 @attrs.frozen
 class ScalingGrid(JudgingGrid):
-    """The thread counts, batches and amount of work with which the claims of the ExaHyPE paper are judged."""
+    """The runs on which the ExaHyPE paper's claims are judged: numbers of threads, patches in a batch, work."""
 
     threads: tuple[int, ...]
     ends: tuple[int, ...]
@@ -115,7 +115,7 @@ class ScalingGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
-    """Choose the runs that judge the claims.
+    """Choose the runs that judge the claims; `options` are those of every run.
 
     From `full` over `quick` to `ends` there are fewer threads, batches and patches.
     """
@@ -159,9 +159,10 @@ def strong(
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """Measure t(T, n), the time of a volume with T threads and batches of n patches, in strong scaling.
+    """Measure the time t(T, n) per volume with T threads and batches of n patches, in strong scaling; for judges.
 
-    It is extrapolated from two runs, one with half the patches, so that costs of the start do not count.
+    It is extrapolated from two runs, one with half the patches, so that costs of the start do not count. case: the
+    equations and other parameters. memory: the `Setup`'s. threads: by default the grid's. Call it with `yield from`.
     """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
@@ -179,8 +180,8 @@ def weak(
 ) -> Times:
     """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    Each thread has the grid's number of patches, or two of the largest batches. per_thread: divide by the volumes of
-    one thread instead of those of all threads.
+    memory: the `Setup`'s. Each thread has the grid's number of patches, or two of the largest batches. per_thread:
+    divide by the volumes of one thread instead of those of all threads.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -191,7 +192,7 @@ def weak(
 
 
 def saturation(curve: Mapping[int, float]) -> int | None:
-    """Return the smallest batch n for which batches of 2n take at least 0.85 of its time; None when there is none.
+    """Return the smallest batch n of a curve (time by n) where batches of 2n take 0.85 of its time or more, or None.
 
     The factor is the paper's relation for Euler 2D: from there on a doubled batch barely pays.
     """
@@ -205,7 +206,7 @@ def saturation(curve: Mapping[int, float]) -> int | None:
 def saturations(
     look: Callable[..., Times], threads: Sequence[int], batches: Sequence[int]
 ) -> Asking[dict[int, int | None]]:
-    """Return the saturation batch at each thread count, None when there is none. `look(threads=, batches=)` measures t.
+    """Return the saturation batch at each number of threads, or None. `look(threads=…, batches=…)` measures the times.
 
     The two largest of `batches` are measured only where the smaller ones do not saturate, because the answer is the
     same.

@@ -32,7 +32,7 @@ B = TypeVar("B", DevicePointer, HostArray)
 async def must_copy(
     t: HostThread, dst: Pointer, src: Pointer, length: int, dst_offset: int = 0, src_offset: int = 0
 ) -> None:
-    """Copy as omp_target_memcpy does, and raise an error where that fails.
+    """Copy `length` bytes from `src` to `dst` (offsets in bytes) as omp_target_memcpy does; raise an error if it fails.
 
     Raises CopyFailed, with the message that the runtime has written, and OutsideArray.
     """
@@ -44,7 +44,10 @@ async def must_copy(
 
 @attrs.define(eq=False)
 class HeldBlock(Generic[B]):
-    """A block of a memory manager. `memory` is None while the thread that gets the block waits for its allocation."""
+    """A block of a memory manager; `memory` is None until it is allocated.
+
+    `in_use`: whether a thread has the block now.
+    """
 
     memory: B | None
     in_use: bool
@@ -54,8 +57,8 @@ class HeldBlock(Generic[B]):
 class ManagerStatistics:
     """Counts what a memory manager has done.
 
-    blocks, bytes: all that the manager holds. allocations: requests that had to allocate. hits: requests to which the
-    manager gave a block that it had.
+    blocks, bytes: all that the manager holds; in_use: blocks that threads have now. allocations: requests that had to
+    allocate. hits: requests to which the manager gave a block that it had.
     """
 
     blocks: int
@@ -103,8 +106,8 @@ class BlockManager(ABC, Generic[B]):
     ) -> B:
         """Hand out a block of exactly `nbytes` bytes, with a copy of the first `nbytes` of `source` in it.
 
-        Takes the first free block of that size, in the order in which they were first allocated. Raises
-        OutOfDeviceMemory and CopyFailed.
+        The thread `t` gets the first free block of that size, in the order in which they were first allocated. phantom:
+        whether a new block has no bytes (None: as the program's arrays). Raises OutOfDeviceMemory and CopyFailed.
         """
         number = t.omp_get_default_device() if device is None else device
         ghost = self.program.phantom if phantom is None else phantom

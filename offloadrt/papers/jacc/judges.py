@@ -121,7 +121,7 @@ class BenchmarkGrid(JudgingGrid):
     benchmarks: tuple[str, ...]
 
     def lacks(self, *names: str) -> Judgement | None:
-        """Return the verdict that a claim cannot be judged, if the grid lacks one of these benchmarks; else None."""
+        """Return the verdict that a claim cannot be judged, if the grid lacks a benchmark in `names`; else None."""
         lacking = [name for name in names if name not in self.benchmarks]
         return Judgement("–", None, f"needs {', '.join(lacking)}") if lacking else None
 
@@ -135,7 +135,7 @@ class BenchmarkGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
-    """Choose the runs on which the paper's claims are judged. The smaller grids run fewer iterations and benchmarks."""
+    """Choose the runs on which claims are judged; the smaller extents have fewer iterations and benchmarks."""
     counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
     alone, several = counts[extent]
     benchmarks = SHORT if extent == "ends" else tuple(BENCHMARKS)
@@ -143,7 +143,7 @@ def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
 
 
 def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[AllIterations]]:
-    """Extrapolate benchmarks to all their iterations. The judge of a claim calls it with `yield from`."""
+    """Extrapolate the benchmarks in `cases` to all their iterations. Judges call it with `yield from`."""
     wanted = list(cases)
     points = []
     for name, asked in wanted:

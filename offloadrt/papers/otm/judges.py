@@ -75,7 +75,7 @@ Place = tuple[str, float, str]
 
 @attrs.frozen
 class RodiniaGrid(JudgingGrid):
-    """The sizes, in GB, at which Rodinia and the synthetic program run to judge the claims of the OTM paper."""
+    """The sizes in GB at which Rodinia and the program `UnifiedMemory` run to judge the OTM paper's claims."""
 
     fitting: tuple[float, ...]
     """Sizes of Rodinia that fit into the device's memory."""
@@ -102,7 +102,10 @@ class RodiniaGrid(JudgingGrid):
     def at(
         self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """Return one run on a machine whose entries in `overrides` have other values."""
+        """Return a run of a scenario on a machine whose entries in `overrides` have other values.
+
+        record: keep its events.
+        """
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
         if self.part != 1.0:
@@ -126,7 +129,7 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia for these (benchmark, size, placement). The judge of a claim calls it with `yield from`."""
+    """Run Rodinia for `places`: (benchmark, size in GB, placement). Judges call it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
@@ -136,7 +139,7 @@ def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Resul
 
 
 def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run the synthetic program at these sizes in GB, each with its parameters.
+    """Run the synthetic program once for each item of `many`: (size in GB, parameters).
 
     The host reads the kernels' results at the end, because explicit copies bring them back anyway.
     """
@@ -158,7 +161,7 @@ def handler_share(result: Result) -> float:
 
 
 def sizes(values: Iterable[float]) -> str:
-    """Return sizes in words: `18, 20 GB`."""
+    """Return sizes, given in GB, in words: `18, 20 GB`."""
     return ", ".join(f"{size:g}" for size in values) + " GB"
 
 
@@ -168,7 +171,7 @@ def in_gb(values: Mapping[float, float]) -> dict[str, float]:
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
-    """Measure t(UM) / t(explicit) at the sizes that fit; also return both results at the largest of them."""
+    """Measure a benchmark's t(UM) / t(explicit), by size that fits; also return both results at the largest size."""
     results = yield from runs(
         grid, [(benchmark, size, placement) for size in grid.fitting for placement in (UM, EXPLICIT)]
     )

@@ -86,7 +86,7 @@ SAMPLE: Final = 3 << 17
 
 @attrs.frozen(eq=False)
 class Graph:
-    """`nodes[k]` is (first, count): the edges of node k are `edges[first : first + count]`, the nodes they lead to."""
+    """A graph. `nodes[k]` is (first, count): node k has edges to the nodes `edges[first : first + count]`."""
 
     nodes: Ints
     edges: Ints
@@ -203,12 +203,13 @@ def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, r
 
 @attrs.frozen(eq=False)
 class Bfs:
-    """The program bfs on a graph of `count` nodes. `graph` is None for a phantom, which has no data."""
+    """The program bfs on `count` nodes; `frontier`: the search's levels; `graph`: None for a phantom (no data)."""
 
     count: int
     frontier: Frontier
     graph: Graph | None = None
     structure: Structure = "data"
+    """"data": one `target data` region around all kernels; otherwise each target region maps its arrays."""
 
     BYTES = 8 + 3 + 4 + 4 * DEGREE
     """Bytes of all arrays for each node."""
@@ -433,7 +434,10 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """The program cfd: `iterations` iterations on a mesh."""
+    """The program cfd: `iterations` iterations on a mesh (`sheet`). phantom: arrays without values.
+
+    structure: as in `Bfs`.
+    """
 
     sheet: Sheet
     iterations: int
@@ -568,7 +572,10 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """The program srad: `iterations` iterations on an image of `rows` by `cols` points, which are random."""
+    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points.
+
+    structure: as in `Bfs`.
+    """
 
     rows: int
     cols: int
@@ -596,7 +603,7 @@ class Srad:
         return np.exp(np.random.default_rng(self.seed).random(self.rows * self.cols, dtype=np.float32))
 
     def speckle(self, J: omp.HostArray) -> float:
-        """Return the variance over the squared mean of the region of interest, computed on the host."""
+        """Return the variance over the squared mean of the image `J` (its region of interest), computed on the host."""
         if J.phantom:
             return 1.0  # any value: no time of a phantom depends on it
         region = J.data.reshape(self.rows, self.cols)[:SRAD_REGION, :SRAD_REGION].astype(np.float64)

@@ -40,7 +40,8 @@ class UnifiedMemory:
     """A program whose host writes ``arrays`` arrays, ``nbytes`` in all, and whose ``reuse`` kernels touch all of them.
 
     `density`: the part of the first array that each kernel touches, 1 for all. `read_back`: how many bytes of each
-    array the host reads after every kernel. `read_result`: whether the host reads all arrays at the end.
+    array the host reads after every kernel. `read_result`: whether the host reads all arrays at the end. `placement`:
+    how the device gets at the arrays.
     """
 
     nbytes: int
@@ -117,5 +118,5 @@ class _Timed(Protocol):
 
 
 def computing_and_moving_s(elapsed_s: float, calls: Mapping[str, _Timed]) -> float:
-    """Return the seconds that the single host thread spends outside of allocations and frees."""
+    """Return `elapsed_s` less the seconds of allocations and frees among the single host thread's calls."""
     return elapsed_s - math.fsum(calls[name].total_s for name in ALLOCATIONS if name in calls)

@@ -55,7 +55,7 @@ bench = Bench.of("offloadrt.papers.stdpar")
 
 @attrs.frozen
 class ApplicationGrid(JudgingGrid):
-    """The problem sizes and step counts with which the applications run to judge the stdpar paper's claims."""
+    """The sizes and numbers of steps with which the applications run to judge the stdpar paper's claims."""
 
     work: Mapping[str, Mapping[str, Value]]
     """The parameters of each application except LULESH."""
@@ -85,11 +85,11 @@ class ApplicationGrid(JudgingGrid):
         return profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime).value(key)
 
     def of(self, application: str, implementation: str, **more: Value) -> dict[str, Value]:
-        """Return the parameters of a run of an application, with its problem size in this grid."""
+        """Return the parameters of a run of an application: its size in this grid, the implementation, `more`."""
         return {"application": application, "implementation": implementation, **self.work[application], **more}
 
     def of_lulesh(self, size: int, implementation: str, **more: Value) -> dict[str, Value]:
-        """Return the parameters of a run of LULESH with this problem size."""
+        """Return the parameters of a run of LULESH with this size, an implementation of stdpar, and `more`."""
         given: dict[str, Value] = {"application": "lulesh", "implementation": implementation, "size": size}
         return {**given, "steps": self.lulesh_steps, **more}
 
@@ -113,7 +113,7 @@ def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
 
 
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run applications with (machine, parameters) each. The judge of a claim calls it with `yield from`."""
+    """Run applications for `places`: (machine, parameters). Judges of claims call it with `yield from`."""
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
 
@@ -121,7 +121,7 @@ def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]
 def facts(
     grid: ApplicationGrid, scenario: Program, many: Iterable[Mapping[str, Value]] = ({},), machine: str = MACHINE
 ) -> Asking[list[dict[str, Value]]]:
-    """Run a probe with each of these parameters, recorded; return the facts that it measures.
+    """Run a probe (scenario), recorded, with each of the parameters in `many`; return the facts that it measures.
 
     The judge of a claim calls it with `yield from`.
     """

@@ -100,7 +100,7 @@ Forget = Callable[[omp.HostArray], None]
 
 @attrs.frozen
 class Ends:
-    """Chooses for one run the low, mean or high value of each range of inputs."""
+    """Chooses for a run low, mean or high values of ranges of inputs: of sizes, run lengths and kernels' work."""
 
     sizes: str = "mean"
     lengths: str = "mean"
@@ -147,7 +147,7 @@ PAIR_BYTES = 2 * DOUBLE
 
 @attrs.frozen
 class Ep:
-    """The benchmark Ep: kernels fill an array of `nbytes` again and again until all pairs have been tallied."""
+    """The benchmark Ep: kernels fill an array of `nbytes` with pairs of numbers and tally them, `chunks` times."""
 
     nbytes: int
     chunks: int
@@ -201,7 +201,7 @@ CELL_FLOPS = 250
 
 @attrs.frozen
 class Lbm:
-    """The benchmark Lbm: two lattices of `lattice` bytes each, which the host writes first."""
+    """The benchmark Lbm: `steps` steps on two lattices of `lattice` bytes each, which the host writes first."""
 
     lattice: int
     steps: int
@@ -416,7 +416,7 @@ JACOBI = Kernel("jacobi", flops_per_iteration=8, bytes_per_iteration=2 * DOUBLE,
 
 @attrs.frozen
 class Stencil:
-    """The benchmark Stencil: two grids of `grid` bytes each. The host writes the first, the device the second."""
+    """The benchmark Stencil: two grids of `grid` bytes each. The host writes the first one, the device the second."""
 
     grid: int
     iterations: int

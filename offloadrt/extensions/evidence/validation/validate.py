@@ -89,8 +89,7 @@ def shares_of(
 ) -> dict[str, DrawnShare]:
     """Judge the claims once for each random sample of the uncertain values; return in how many samples each holds.
 
-    judges: one per claim, for runs of `grid`. drawn: the samples, as options. stage: gets a title; returns what makes
-    runs.
+    judges: one a claim, for runs of `grid`. drawn: samples, as options. stage: gets a title; returns what makes runs.
     """
     if not drawn:
         return {}

@@ -33,7 +33,7 @@ from offloadrt.study.errors import ParameterError
 async def gather(
     t: omp.HostThread, geometry: PatchGeometry, batch: Sequence[omp.HostArray], block: omp.HostArray
 ) -> None:
-    """Copy the patches of the batch, one after another, to the front of `block`."""
+    """Copy, on the host, the patches of the batch, one after another, to the front of `block`, in thread `t`."""
     await t.program.machine.host_memory.copy(len(batch) * geometry.input_bytes)
     if not block.phantom:
         values = geometry.input_values
@@ -56,7 +56,8 @@ async def scatter(
 class Offload(ABC):
     """Offloads batches of patches for one host thread.
 
-    An instance is called with a batch, as flat host arrays of patches with their halo.
+    An instance is called with a batch, as flat host arrays of patches with their halo. t: the thread. setup: the
+    experiment's parameters. kernels: those of the experiment. dt_over_dx: time step over volume length.
     """
 
     t: omp.HostThread
@@ -164,7 +165,7 @@ MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
 
 
 async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
-    """Offload this thread's `batches` one after another; return how many patches each batch has."""
+    """Offload the batches (ranges of patch numbers) of thread `t` in turn; return how many patches each has."""
     patches = [[make_patch(t, number) for number in batch] for batch in batches]
     for batch in patches:
         await offload(batch)
@@ -173,7 +174,7 @@ async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], m
 
 @attrs.define
 class EnclaveQueue:
-    """The queue of tasks that all threads of an MPI rank share (ExaHyPE's enclave tasks).
+    """The queue of tasks (patches to update, ExaHyPE's enclave tasks) that all threads of an MPI rank share.
 
     It needs no lock here, since emulated threads change only where they wait; a real queue holds a lock for a short
     time.
@@ -205,7 +206,8 @@ async def enclave(
 ) -> list[int]:
     """Spawn this thread's patches as tasks (`spawn_s` seconds each), and offload batches as they fill.
 
-    Returns how many patches each batch has that this thread offloaded.
+    Returns how many patches each batch has that this thread offloaded. make_patch: makes the array of a patch by its
+    number.
     """
     patches = [make_patch(t, number) for batch in batches for number in batch]
     deployed: list[int] = []
@@ -283,7 +285,7 @@ GAMMA = 1.4
 
 
 def rusanov_reference(patch: NDArray[np.float64], dt_over_dx: float) -> NDArray[np.float64]:
-    """Return the patch after one step, without halo: shape (p, ..., p, N) from (p + 2, ..., p + 2, N), N = d + 2."""
+    """Return a patch after one Rusanov step, without halo: (p, ..., p, N) from (p + 2, ..., p + 2, N), N = d + 2."""
     dimensions = patch.ndim - 1
     density, energy = patch[..., 0], patch[..., -1]
     kinetic = patch[..., 1] * patch[..., 1]
@@ -333,7 +335,7 @@ class Numbers:
 
 @attrs.frozen
 class Updated:
-    """The counts of one pass over all patches."""
+    """The numbers of batches, patches and volumes (cells) that one pass over all patches has updated."""
 
     batches: int
     patches: int

@@ -41,7 +41,11 @@ DOUBLE = 8
 
 @attrs.frozen
 class PatchGeometry:
-    """The shapes and sizes of one patch of the grid."""
+    """The shapes and sizes of one patch (a small cubic grid of volumes) in a number of dimensions.
+
+    unknowns: doubles of a volume. temporary_fields: temporaries of a kernel, in fields of `unknowns` doubles on the
+    patch.
+    """
 
     dimensions: int
     patch: int
@@ -112,7 +116,7 @@ Doubles = NDArray[np.float64]
 
 
 def pressure(state: Sequence[Any]) -> Any:
-    """Compute the pressure of a volume (density, momentum..., energy density)."""
+    """Compute the pressure of a volume from its `state` (density, momentum..., energy density)."""
     density, *momentum, energy = state
     squares = momentum[0] * momentum[0]
     for component in momentum[1:]:
@@ -121,7 +125,8 @@ def pressure(state: Sequence[Any]) -> Any:
 
 
 def flux_and_speed(state: Sequence[Any], direction: int) -> tuple[list[Any], Any]:
-    """Compute the physical flux of each unknown along `direction`, and the largest wave speed |u| + c there."""
+    """Compute for a volume's `state` the physical flux of each unknown along `direction`, and the wave speed |u| + c.
+    """
     density, *momentum, energy = state
     velocity = momentum[direction] / density
     push = pressure(state)
@@ -139,7 +144,10 @@ def face_flux(lower: Sequence[Any], upper: Sequence[Any], direction: int) -> lis
 
 
 def advance(value: Any, lower_faces: Sequence[Any], upper_faces: Sequence[Any], dt_over_dx: float) -> Any:
-    """Advance one unknown of a volume by a step, from the fluxes at its lower and upper face in each direction."""
+    """Advance one unknown of a volume by a step, from the fluxes at its lower and upper face in each direction.
+
+    dt_over_dx: time step over the edge of a volume.
+    """
     divergence = upper_faces[0] - lower_faces[0]
     for direction in range(1, len(lower_faces)):
         divergence = divergence + (upper_faces[direction] - lower_faces[direction])
@@ -184,7 +192,7 @@ def update_batch(
 
 
 def largest_speed(states: Doubles, dimensions: int) -> float:
-    """Return the largest wave speed in any volume and direction; states: (..., unknowns)."""
+    """Return the largest wave speed in any volume and direction; states: of shape (..., unknowns)."""
     unknowns = [states[..., i] for i in range(states.shape[-1])]
     return max(float(np.max(flux_and_speed(unknowns, k)[1])) for k in range(dimensions))
 
@@ -194,7 +202,7 @@ Name: TypeAlias = Literal["euler2d", "euler3d", "ccz4"]
 
 @attrs.frozen
 class Equations:
-    """A system of equations to solve, with everything that the program needs to know about it."""
+    """A system of equations in a number of dimensions, with `unknowns` unknowns in each volume (cell)."""
 
     name: str
     dimensions: int
@@ -277,7 +285,8 @@ def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
 class PatchDomain:
     """The state of a periodic box of equal patches.
 
-    The edge of a volume is 1 over the number of volumes along dimension 0.
+    The edge of a volume is 1 over the number of volumes along dimension 0. geometry: of a patch. grid: patches per
+    dimension.
     """
 
     geometry: PatchGeometry
@@ -331,7 +340,10 @@ Memory = Literal["map", "pool", "managed", "managed+prefetch"]
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """The parameters of one experiment. Raises ParameterError for parameters that do not go together."""
+    """The parameters of one experiment; each annotation explains its field.
+
+    Raises ParameterError for bad combinations.
+    """
 
     equations: Annotated[Name, "Euler in two or three dimensions, or CCZ4 (sizes and work only)"] = "euler2d"
     patch: Annotated[
@@ -509,7 +521,7 @@ WARP = 32
 
 @attrs.frozen
 class UpdateKernels:
-    """The two kernels of one experiment, and their common launch configuration."""
+    """The kernels of an experiment: for patches in blocks of their own (`scattered`), or in one block (`gathered`)."""
 
     scattered: Kernel
     gathered: Kernel
@@ -547,7 +559,7 @@ class UpdateKernels:
 
 
 def threads_per_team(geometry: PatchGeometry, work: KernelWork) -> int:
-    """Return the threads of a team: one per volume, or as many whole warps as the team's registers allow."""
+    """Return the threads of a team: one per volume of the patch, or as many whole warps as the registers allow."""
     by_registers = REGISTERS_PER_MULTIPROCESSOR // (work.registers_per_thread * WARP) * WARP
     return min(geometry.volumes, MAX_THREADS_PER_TEAM, by_registers)
 

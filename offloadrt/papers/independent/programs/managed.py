@@ -96,7 +96,7 @@ AS_PROFILED: Final = FaultRules()
 
 @attrs.define
 class KernelLoop:
-    """The timed part of a program. `figures` returns what was measured in it."""
+    """The timed part of a program; `figures` returns what was measured in it. begin: virtual seconds."""
 
     run: Run
     begin: float = 0.0
@@ -231,7 +231,7 @@ def touch(data: Floats, pages: int, words: int) -> None:
 
 
 async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[Any]:
-    """Make three managed arrays, write them, run STREAM's triad over them once on the device, and return them."""
+    """Make three managed arrays, write them, run STREAM's triad over them on the device, timed by `loop`."""
     arrays = [await t.malloc_managed(name, elements, written=True) for name in "abc"]
     async with loop.timed():
         await t.launch(triad, *arrays, 3.0, grid=min(MOST_BLOCKS, -(-elements // BLOCK)), block=BLOCK)
@@ -391,8 +391,9 @@ def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages
 async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: int, passes: int) -> list[Any]:
     """Make a managed array, write it, and increment a word in some random pages of each of its blocks on the device.
 
-    The list of pages goes through the blocks in order. The measured program takes the blocks in random order, which
-    makes no difference to the driver: it looks at no neighbours beyond a block.
+    per_block: pages in a block. passes: how often. The list of pages goes through the blocks in order. The measured
+    program takes the blocks in random order, which makes no difference to the driver: it looks at no neighbours beyond
+    a block.
     """
     data = await t.malloc_managed("data", blocks * PAGES_A_BLOCK * WORDS, fill=0.0)
     pages = await t.malloc_managed("pages", blocks * per_block, np.int64) if not t.program.phantom else None
@@ -496,7 +497,7 @@ def expand(
 
 @attrs.frozen(eq=False)
 class RmatGraph:
-    """A directed graph in compressed rows, without duplicates of edges."""
+    """A directed graph: vertex v's edges lead to `targets[rows[v]:rows[v + 1]]`, each once."""
 
     rows: Ints
     targets: Ints
@@ -618,7 +619,7 @@ def add(a: Floats, b: Floats, c: Floats) -> None:
 
 @attrs.define
 class MeanTime:
-    """The mean time of an operation over all threads and repetitions."""
+    """The mean time of an operation over all threads and repetitions: `total_s` virtual seconds for `count` of them."""
 
     run: Run
     total_s: float = 0.0
@@ -642,8 +643,8 @@ async def launches(
 ) -> None:
     """Launch a kernel again and again in this thread's own stream: back to back, then waiting for each launch.
 
-    times: gets the mean times of a call, of a launch back to back, and of a launch with its wait. by_value: bytes of
-    structs that each launch passes by value.
+    elements: of each array. times: gets the mean times of a call, of a launch back to back, and of a launch with its
+    wait. by_value: bytes of structs that each launch passes by value.
     """
     a, b, c = [await t.malloc(elements, np.float32) for _ in range(3)]
     stream = await t.stream_create(non_blocking=True)
@@ -721,7 +722,7 @@ VARIES: Final = 0.2
 
 @attrs.define
 class SharedMutex:
-    """A mutex for the threads that share it. Its wake-up cost (hand-over) is that of C++'s `std::mutex`."""
+    """Mutex number `number`, with the wake-up cost of C++'s `std::mutex`; `operations`: how often it was taken."""
 
     run: Run
     number: int
@@ -740,7 +741,7 @@ class SharedMutex:
         )
 
     async def use(self, until: float, inside_s: float, outside_s: float) -> None:
-        """Take and release the mutex again and again until the virtual time `until`, in seconds."""
+        """Take and release the mutex until virtual time `until`, with work of `inside_s` and `outside_s` seconds."""
         sim, machine = self.run.sim, self.run.machine
         while sim.now < until:
             if outside_s:
@@ -751,7 +752,7 @@ class SharedMutex:
 
 
 async def contend(run: Run, sharing: int, threads: int, inside_s: float, outside_s: float, seconds: float) -> int:
-    """Let `threads` threads work in groups of `sharing`, each group with a mutex; return the operations done."""
+    """Let `threads` threads, in groups of `sharing` with a mutex each, work as in `use`; return the operations done."""
     mutexes = [SharedMutex(run, number) for number in range(max(1, threads // sharing))]
     until = run.sim.now + seconds
     async with run.sim.open_nursery() as nursery:

@@ -22,7 +22,8 @@ TEAM = 128
 class PatchOffloads:
     """Offloads the patches of all threads, with a pool of reused device blocks, by size, that are never freed.
 
-    The mutex of the pool is left out, as it is held for a very short time only.
+    The mutex of the pool is left out, as it is held for a very short time only. memory: map clauses or the pool. batch:
+    patches offloaded together. patches: of each thread. volumes: cells of a patch. flops: of each cell.
     """
 
     memory: PatchMemory

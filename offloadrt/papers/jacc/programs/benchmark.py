@@ -203,7 +203,8 @@ class RepeatedSteps:
 class OnHost:
     """A step of the host: it copies arrays from the device, computes, and copies what it wrote to the device.
 
-    It does not compute if one of the arrays is a phantom, which has no values.
+    reads, writes: the arrays copied before and after. It does not compute if one of them is a phantom, which has no
+    values.
     """
 
     reads: tuple[Any, ...]
@@ -260,25 +261,25 @@ class BenchmarkProgram:
         return by_kernel
 
     async def begin(self, layer: Layer) -> None:
-        """Allocate all arrays on the device, with values where the program has them."""
+        """Allocate all arrays on the device by `layer` (directives or JACC's routines), with values if there are."""
         if self.copyin:
             await layer.copyin(*self.copyin)
         if self.create:
             await layer.create(*self.create)
 
     async def start(self, layer: Layer, iterations: int) -> None:
-        """Run the setup and the given number of iterations."""
+        """Run, by `layer`, the setup and the given number of iterations."""
         for step in (*self.setup, RepeatedSteps(iterations, self.iteration)):
             await step.run(layer)
 
     async def compute(self, layer: Layer, iterations: int) -> None:
-        """Run the given number of iterations and the finish."""
+        """Run, by `layer`, the given number of iterations and the finish."""
         for step in (RepeatedSteps(iterations, self.iteration), *self.finish):
             await step.run(layer)
         await layer.wait()
 
     async def end(self, layer: Layer) -> None:
-        """Copy the results to the host and free all device memory."""
+        """Copy the results to the host and free all device memory, by `layer`."""
         await layer.copyout(*self.results)
         if rest := tuple(array for array in self.arrays if array not in self.results):
             await layer.delete(*rest)
@@ -418,11 +419,12 @@ class KernelRow(acc.KernelTimes):
 
 @attrs.frozen
 class BenchmarkOutcome:
-    """The results of a run of a benchmark.
+    """The results of a run of a benchmark on a number of devices.
 
     `kernels` has a row for each kernel name. `fraction` is the part of the iterations that was run. `computed_s` are
     the virtual seconds between the transfers of the arrays at the beginning and at the end. `nbytes` is the size of all
-    arrays. `results` are the program's arrays, unless it is a phantom.
+    arrays. `results` are the program's arrays, unless it is a phantom. `refused` says, by kernel, why JACC cannot
+    divide it.
     """
 
     devices: int
@@ -467,8 +469,9 @@ class BenchmarkOutcome:
 class BenchmarkExperiment:
     """A run of a part of a benchmark's iterations, at least one of them.
 
-    `warm_up` iterations run before them; neither these nor the setup are measured. `devices` and the fields after it
-    are for JACC's routines only.
+    `warm_up` iterations run before them; neither these nor the setup are measured. `layer`: whether OpenACC's
+    directives or JACC's routines run it. `fraction`: the part of the iterations. `devices` and the fields after it are
+    for JACC's routines only.
     """
 
     benchmark: Benchmark

@@ -46,7 +46,7 @@ OFF_DIAGONAL: Final = tuple((m, q) for m in FIELDS for q in FIELDS if m != q)
 def jacobian(
     f: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, square: Doubles, n: int, c1: float, c2: float
 ) -> None:
-    """Compute the Jacobians of the fluxes."""
+    """Compute the Jacobians of the fluxes. Names are those of NPB's BT; n: points a side."""
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
         v1 = u[1, a, b, h] * t
@@ -77,7 +77,7 @@ def jacobian(
 
 
 def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, c2: float) -> None:
-    """Compute the Jacobians of the viscous fluxes."""
+    """Compute the Jacobians of the viscous fluxes. Names are those of NPB's BT; n: points a side."""
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
         v1 = u[1, a, b, h] * t * t
@@ -102,7 +102,7 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
-    """Clear the 5 × 5 blocks at both ends of each line of points."""
+    """Clear the 5 × 5 blocks at both ends of each line of points. Names are those of NPB's BT; n: points a side."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -112,7 +112,10 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """Set the 5 by 5 blocks at both ends of each line of points to the unit matrix."""
+    """Set the 5 by 5 blocks at both ends of each line of points to the unit matrix.
+
+    Names are those of NPB's BT; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             lhs[m, m, 1, a, 0, b] = 1.0
@@ -120,7 +123,10 @@ def unit_walls(lhs: Doubles, n: int) -> None:
 
 
 def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d: float) -> None:
-    """Compute the three blocks of each point from the Jacobians of its neighbours."""
+    """Compute the three blocks of each point from the Jacobians of its neighbours.
+
+    Names are those of NPB's BT; n: points a side.
+    """
     for a, h, b in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m, q in OFF_DIAGONAL:
             lhs[m, q, 0, a, h, b] = -t2 * f[m, q, a, h - 1, b] - t1 * g[m, q, a, h - 1, b]
@@ -158,7 +164,10 @@ def unit_block(last: int) -> Callable[..., None]:
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block."""
+    """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block.
+
+    Names are those of NPB's BT; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in range(5):
@@ -187,7 +196,7 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Compute the right-hand side at the end of each line."""
+    """Compute the right-hand side at the end of each line. Names are those of NPB's BT; n: points a side."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -195,7 +204,7 @@ def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_block(lhs: Doubles, n: int) -> None:
-    """Compute the block at the end of each line."""
+    """Compute the block at the end of each line. Names are those of NPB's BT; n: points a side."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -206,7 +215,10 @@ def last_block(lhs: Doubles, n: int) -> None:
 
 
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
-    """Substitute back into one plane of points, from the solution in the plane behind it."""
+    """Substitute back into one plane of points, from the solution in the plane behind it.
+
+    Names are those of NPB's BT; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):

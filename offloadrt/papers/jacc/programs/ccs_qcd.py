@@ -474,7 +474,7 @@ PARITIES: Final = ("e", "o")
 
 @attrs.frozen(eq=False)
 class Memory:
-    """A program step that changes which arrays are in device memory: it copies in, creates and frees arrays."""
+    """A program step that copies arrays in (`copyin`), creates others and frees others (`delete`) on the device."""
 
     copyin: tuple[Any, ...] = ()
     create: tuple[Any, ...] = ()
@@ -507,7 +507,7 @@ class Phases(BenchmarkProgram):
 
 
 def links(inner: tuple[int, ...], seed: int) -> Any:
-    """Make random matrices near the unit matrix: the link of each site in each direction, with periodic boundaries."""
+    """Make the link (a random matrix near the unit matrix) of each site in each direction; `inner`: sites per axis."""
     random = np.random.default_rng(seed)
     values = 0.1 * random.normal(size=(4, *inner, 3, 3, 2)).view(np.complex128)[..., 0]
     values[..., range(3), range(3)] += 1.0
@@ -515,7 +515,7 @@ def links(inner: tuple[int, ...], seed: int) -> Any:
 
 
 def source_of(inner: tuple[int, ...]) -> Any:
-    """Make the equation's right-hand side at all sites from random numbers, with periodic boundaries."""
+    """Make the equation's right-hand side at all sites (`inner`: sites per axis) from random numbers."""
     values = np.random.default_rng(7).normal(size=(*inner, 12, 2)).view(np.complex128)[..., 0]
     return np.pad(values, ((1, 1), (1, 1), (1, 1), (1, 0), (0, 0)), mode="wrap")
 

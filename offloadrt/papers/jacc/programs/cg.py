@@ -37,7 +37,7 @@ def fill_ones(x: Doubles, n: int) -> None:
 
 
 def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> None:
-    """Clear the vectors before the first iteration."""
+    """Clear the vectors before the first iteration. Parameters are named as in NPB's CG."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -46,7 +46,7 @@ def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> Non
 
 
 def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, n: int) -> None:
-    """Set z = 0 and r = p = x."""
+    """Set z = 0 and r = p = x. Parameters are named as in NPB's CG."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -71,7 +71,7 @@ def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
 
 
 def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: int, row: float) -> None:
-    """Compute q = A p; `row` is the mean number of elements of a row."""
+    """Compute q = A p; `row` is the mean number of elements of a row. Parameters are named as in NPB's CG."""
     for j in range(n):
         s = 0.0
         for k in expect(range(rowstr[j], rowstr[j + 1]), trips=row, near=1):
@@ -144,7 +144,10 @@ KERNELS: Final = {
 
 @attrs.frozen(eq=False)
 class Matrix:
-    """A random symmetric positive definite matrix in compressed rows."""
+    """A random symmetric positive definite sparse matrix in compressed rows.
+
+    Row i has the elements `values[k]` in the columns `colidx[k]`, for k from rowstr[i] to rowstr[i + 1] - 1.
+    """
 
     values: Doubles
     colidx: Ints

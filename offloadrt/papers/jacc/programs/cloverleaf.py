@@ -204,7 +204,10 @@ class Grid:
         return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
     def step(self, axes: str) -> list[ProgramStep]:
-        """Return what runs in one time step. The host computes its length from the largest that each cell allows."""
+        """Return what runs in a time step, with sweeps in the order `axes`.
+
+        The host takes the longest step that cells allow.
+        """
         kernel, names = lag.TIME_STEP
         return [
             *self.steps(lag.BEFORE_TIME_STEP),

@@ -230,28 +230,28 @@ def signs(field: str) -> tuple[float, float]:
 
 
 def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Fill a field's halo below the first row with the reflection of the rows inside."""
+    """Fill a field's halo of `depth` rows below the first one with the rows inside times `sign`; see `Staggering`."""
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[2 - d, j] = sign * field[mirror + d, j]
 
 
 def top(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Fill a field's halo above the last row with the reflection of the rows inside."""
+    """Fill a field's halo of `depth` rows above the last one with the rows inside times `sign`; see `Staggering`."""
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[rim + d, j] = sign * field[mirror - d, j]
 
 
 def left(field: Any, sign: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Fill a field's halo left of the first column with the reflection of the columns inside."""
+    """Fill a field's halo of `depth` columns left of the first with those inside times `sign`; see `Staggering`."""
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, 2 - d] = sign * field[k, mirror + d]
 
 
 def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Fill a field's halo right of the last column with the reflection of the columns inside."""
+    """Fill a field's halo of `depth` columns right of the last with those inside times `sign`; see `Staggering`."""
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, rim + d] = sign * field[k, mirror - d]
@@ -482,7 +482,7 @@ Call = tuple[Kernel, tuple[str, ...]]
 
 @attrs.frozen
 class Function:
-    """The kernels that one function of the public source launches one after the other."""
+    """The calls of kernels that one function of CloverLeaf's public source makes one after the other."""
 
     calls: tuple[Call, ...]
 

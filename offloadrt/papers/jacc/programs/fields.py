@@ -39,7 +39,10 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """Make a kernel with this name from a function that several kernels share; its source is read only once."""
+    """Make a kernel with this name from a function that several kernels share.
+
+    collapse: loops that the device shares out.
+    """
     return attrs.evolve(_read(function, collapse), name=name)
 
 
@@ -55,7 +58,10 @@ def primitives(
     nj: int,
     ni: int,
 ) -> None:
-    """Compute the reciprocal of the density, the velocities and the kinetic energy."""
+    """Compute the reciprocal of the density, the velocities and the kinetic energy.
+
+    Parameters are named as in NPB's BT and SP.
+    """
     for k, j, i in product(range(nk), range(nj), range(ni)):
         inverse = 1.0 / u[0, k, j, i]
         rho_i[k, j, i] = inverse
@@ -72,21 +78,21 @@ def primitives(
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Copy all five fields from one array to the other."""
+    """Copy all five fields from one array to the other. Parameters are named as in NPB's BT and SP."""
     for k, j, i in product(range(nk), range(nj), range(ni)):
         for m in FIELDS:
             target[m, k, j, i] = source[m, k, j, i]
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
-    """Scale the fields at the inner points."""
+    """Scale the fields at the inner points. Parameters are named as in NPB's BT and SP."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] * factor
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Add the fields at the inner points."""
+    """Add the fields at the inner points. Parameters are named as in NPB's BT and SP."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] + source[m, k, j, i]
@@ -108,7 +114,10 @@ def flux(
     c: float,
     d: float,
 ) -> None:
-    """Add, in one direction, second differences and the convection with velocity v to the right-hand side."""
+    """Add, in one direction, second differences and the convection with velocity v to the right-hand side.
+
+    Parameters are named as in NPB's BT and SP.
+    """
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         ahead = v[k + dk, j + dj, i + di]
         here = v[k, j, i]
@@ -151,7 +160,10 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences in one direction, for a box of points at least two away from both walls."""
+    """Subtract fourth differences in one direction, for a box of points at least two away from both walls.
+
+    Parameters are named as in NPB's BT and SP.
+    """
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
@@ -177,7 +189,10 @@ def dissipation_at_walls(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences for points next to a wall, without the terms that would lie outside."""
+    """Subtract fourth differences for points next to a wall, without the terms that would lie outside.
+
+    Parameters are named as in NPB's BT and SP.
+    """
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (

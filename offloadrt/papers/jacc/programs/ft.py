@@ -31,7 +31,7 @@ from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
-    """Set all arrays to zero."""
+    """Set all arrays to zero. Parameters are named as in NPB's FT."""
     for k, j, i in product(range(n), range(n), range(width)):
         u0_real[k, j, i] = 0.0
         u0_imag[k, j, i] = 0.0
@@ -41,7 +41,7 @@ def initialise(
 
 
 def index_map(twiddle: Doubles, n: int, a: float) -> None:
-    """Compute for each wave number the exponent of its decay in one time step."""
+    """Compute for each wave number the exponent of its decay in one time step. Parameters are named as in NPB's FT."""
     for k, j, i in product(range(n), range(n), range(n)):
         x = (i + n // 2) % n - n // 2
         y = (j + n // 2) % n - n // 2
@@ -50,14 +50,14 @@ def index_map(twiddle: Doubles, n: int, a: float) -> None:
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
-    """Store the number of stages in front of the roots of unity."""
+    """Store the number of stages in front of the roots of unity. Parameters are named as in NPB's FT."""
     for i in range(1):
         u_real[i] = stages
         u_imag[i] = 0.0
 
 
 def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
-    """Compute the roots of unity of a stage."""
+    """Compute the roots of unity of a stage. Parameters are named as in NPB's FT."""
     for i in range(count):
         u_real[i + count] = math.cos(angle * i)
         u_imag[i + count] = math.sin(angle * i)
@@ -116,7 +116,7 @@ def transform_along(number: int) -> Callable[..., None]:
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """Advance one step in time; u1 is then transformed back."""
+    """Advance one step in time; u1 is then transformed back. Parameters are named as in NPB's FT."""
     for k, j, i in product(range(n), range(n), range(n)):
         real = u0_real[k, j, i] * twiddle[k, j, i]
         imag = u0_imag[k, j, i] * twiddle[k, j, i]
@@ -127,7 +127,7 @@ def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Double
 
 
 def checksum(sums: Doubles, real: Doubles, imag: Doubles, n: int, points: int) -> None:
-    """Add up some points of the result."""
+    """Add up some points of the result. Parameters are named as in NPB's FT."""
     s = 0.0
     t = 0.0
     for p in range(1, points + 1):

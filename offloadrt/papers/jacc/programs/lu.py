@@ -39,7 +39,7 @@ Ints = NDArray[np.int32]
 
 
 def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Set the 5 by 5 blocks of all points to zero before the first plane."""
+    """Set the 5 by 5 blocks of all points to zero before the first plane. Parameters are named as in NPB's LU."""
     for n in range(points):
         for m in range(5):
             for q in range(5):
@@ -66,7 +66,8 @@ def jacobians(
 ) -> None:
     """Compute the 5 by 5 blocks of a plane's points (d) and of each point's three neighbours (a, b, c).
 
-    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones.
+    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. Parameters are
+    named as in NPB's LU.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -99,7 +100,7 @@ def neighbours(
     """Add up, for each point of a plane, what three neighbours contribute to its five equations; store it in tv.
 
     side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. a, b, c: the 5 by
-    5 blocks of the three neighbours.
+    5 blocks of the three neighbours. Parameters are named as in NPB's LU.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -136,7 +137,10 @@ def solve_points(
     plane: int,
     points: int,
 ) -> None:
-    """Solve the five equations of each point in a plane; the solution replaces the residual."""
+    """Solve the five equations of each point in a plane; the solution replaces the residual.
+
+    Parameters are named as in NPB's LU.
+    """
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -187,7 +191,10 @@ PLANES: Final = {
 
 
 def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Start the residual with the forcing, and compute the reciprocal of the density and the kinetic energy."""
+    """Start the residual with the forcing, and compute the reciprocal of the density and the kinetic energy.
+
+    Names are those of NPB's LU; n: points a side.
+    """
     for k, j, i in product(range(n), range(n), range(n)):
         for m in FIELDS:
             rsd[m, k, j, i] = -frct[m, k, j, i]
@@ -201,7 +208,7 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
 
 
 def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Compute the convective flux of each point."""
+    """Compute the convective flux of each point. Names are those of NPB's LU; n: points a side."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         v = u[1, k, j, i] * rho_i[k, j, i]
         p = 0.4 * (u[4, k, j, i] - qs[k, j, i])
@@ -213,14 +220,14 @@ def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -
 
 
 def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Subtract central differences of the flux."""
+    """Subtract central differences of the flux. Names are those of NPB's LU; n: points a side."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = rsd[m, k, j, i] - t * (flux[m, k + dk, j + dj, i + di] - flux[m, k - dk, j - dj, i - di])
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Compute the viscous flux between a point and the previous one."""
+    """Compute the viscous flux between a point and the previous one. Names are those of NPB's LU; n: points a side."""
     for k, j, i in product(range(1, n), range(1, n), range(1, n)):
         here = rho_i[k, j, i]
         behind = rho_i[k - dk, j - dj, i - di]
@@ -237,7 +244,7 @@ def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj:
 def second_difference(
     rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
 ) -> None:
-    """Add second differences of the fields and of the viscous fluxes."""
+    """Add second differences of the fields and of the viscous fluxes. Names are those of NPB's LU; n: points a side."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
             u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
@@ -251,7 +258,7 @@ def second_difference(
 
 
 def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
-    """Copy the fields so that the third direction comes last."""
+    """Copy the fields so that the third direction comes last. Names are those of NPB's LU; n: points a side."""
     for j, i, k in product(range(1, n - 1), range(1, n - 1), range(n)):
         for m in FIELDS:
             utmp[m, j, i, k] = u[m, k, j, i]
@@ -280,14 +287,14 @@ RHS: Final = _right_hand_side("rhs")
 
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
-    """Scale the residual by the time step."""
+    """Scale the residual by the time step. Names are those of NPB's LU; n: points a side."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = dt * rsd[m, k, j, i]
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
-    """Add the solved changes to the fields."""
+    """Add the solved changes to the fields. Names are those of NPB's LU; n: points a side."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             u[m, k, j, i] = u[m, k, j, i] + t * rsd[m, k, j, i]
@@ -300,7 +307,7 @@ def clear_norms(norms: Doubles) -> None:
 
 
 def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
-    """Add the squares of each field at all points to its norm."""
+    """Add the squares of each field at all points to its norm. Names are those of NPB's LU; n: points a side."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0

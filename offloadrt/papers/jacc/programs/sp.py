@@ -38,7 +38,10 @@ def transpose(source: Doubles, target: Doubles, n: int) -> None:
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
-    """Set the equations of both end points of each line to those of the unit matrix, in all three systems."""
+    """Set the equations of both end points of each line to those of the unit matrix, in all three systems.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             lhs[m, a, 0, b] = 0.0
@@ -56,7 +59,7 @@ def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
-    """Compute the largest viscosity at each point."""
+    """Compute the largest viscosity at each point. Names are those of NPB's SP; n: points a side."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -64,7 +67,10 @@ def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
-    """Fill the first of the three systems, that of the velocity itself."""
+    """Fill the first of the three systems, that of the velocity itself.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             lhs[0, a, h, b] = 0.0
@@ -77,7 +83,10 @@ def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
-    """Compute the largest viscosity at each point and fill the first system, in one kernel."""
+    """Compute the largest viscosity at each point and fill the first system, in one kernel.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -91,7 +100,10 @@ def fill_with_coefficients(
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
-    """Add fourth differences to the first system, from point `first` to the one before `after` of each line."""
+    """Add fourth differences to the first system, from point `first` to the one before `after` of each line.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(first, after):
             lhs[0, a, h, b] = lhs[0, a, h, b] + c
@@ -102,7 +114,10 @@ def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
-    """Fill the second and third system, of the velocity plus and minus the speed of sound."""
+    """Fill the second and third system, of the velocity plus and minus the speed of sound.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in (0, 2, 4):
@@ -141,7 +156,7 @@ eliminate_first, eliminate_other = elimination((0, 1, 2)), elimination((3,))
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the first system for the last two points of each line."""
+    """Solve the first system for the last two points of each line. Names are those of NPB's SP; n: points a side."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         factor = 1.0 / lhs[2, a, n - 2, b]
         lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
@@ -154,7 +169,10 @@ def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the second and third system for the last two points of each line."""
+    """Solve the second and third system for the last two points of each line.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         p = 1.0 / lhsp[2, a, n - 2, b]
         m = 1.0 / lhsm[2, a, n - 2, b]
@@ -167,7 +185,7 @@ def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) ->
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Substitute backward along each line in all three systems."""
+    """Substitute backward along each line in all three systems. Names are those of NPB's SP; n: points a side."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n - 3, -1, -1):
             for m in (0, 1, 2):
@@ -183,7 +201,10 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
-    """Multiply the five fields of each point by a 5 by 5 matrix, which changes the variables."""
+    """Multiply the five fields of each point by a 5 by 5 matrix, which changes the variables.
+
+    Names are those of NPB's SP; n: points a side.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         first = rhs[0, k, j, i]
         t1 = c * first * v[k, j, i]

@@ -101,7 +101,7 @@ class QmcpackGrid(JudgingGrid):
         )
 
     def at(self, scenario: Program, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
-        """Return a run of another scenario. `hash` tells whether its trace gets a hash."""
+        """Return a run of another scenario with these parameters. hash: whether its trace gets a hash."""
         point = self.point(parameters, scenario=scenario)
         return attrs.evolve(point, options=attrs.evolve(point.options, hash=hash))
 
@@ -121,7 +121,7 @@ def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
 
 
 def runs(grid: QmcpackGrid, places: Iterable[Place], fraction: float | None = None) -> Asking[dict[Place, Result]]:
-    """Run QMCPACK for these (size, threads, configuration). The judge of a claim calls it with `yield from`."""
+    """Run a fraction of QMCPACK for `places`: (size, threads, configuration). Judges call it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield from grid.runs(
         {
@@ -141,7 +141,7 @@ def ratios_of(
     sizes: Iterable[str] | None = None,
     threads: Iterable[int] | None = None,
 ) -> Asking[Ratios]:
-    """Measure time(copy) / time(configuration) by size, threads and configuration."""
+    """Measure time(copy) / time(configuration) by size, threads and configuration; by default for all of the grid."""
     places = [
         (size, count, configuration)
         for size in (grid.sizes if sizes is None else sizes)
@@ -160,7 +160,7 @@ def by_name(values: Ratios) -> dict[str, float]:
 
 
 def named(place: Place) -> str:
-    """Return a short name for (size, threads, configuration), such as `IZC S2 8T`."""
+    """Return a short name for a place (size, threads, configuration), such as `IZC S2 8T`."""
     size, threads, configuration = place
     return f"{SHORT[configuration]} {size} {threads}T"
 

@@ -53,7 +53,10 @@ def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
 
 @attrs.frozen
 class Move:
-    """The directives that move one electron, in one of the variants in which the kernels' work differs."""
+    """The directives that move one electron of every walker, each a prepared construct, by what it computes.
+
+    There are several variants, in which the kernels' work differs. update: one construct for each spin's matrix.
+    """
 
     gradient: omp.Construct
     distances: omp.Construct
@@ -66,7 +69,11 @@ class Move:
 
 @attrs.define
 class Crowd:
-    """The walkers of one host thread, which move together. The generator `draw` varies how long kernels work."""
+    """The walkers (samples of all electrons' positions) of one host thread, which move together.
+
+    plan: how often each directive runs. inputs: values that the paper does not give. draw: the generator that varies
+    how long kernels work. shared: the arrays of all crowds, by name. arrays: those of this crowd.
+    """
 
     size: Size
     plan: CrowdPlan
@@ -311,7 +318,11 @@ ALLOCATIONS_PER_WALKER = MATRICES + 1 + 2
 
 @attrs.frozen
 class QmcpackSetup:
-    """The parameters of one run. `create` checks what a user gives."""
+    """The parameters of one run: a problem size, host threads, and walkers (samples) in all. `create` checks a user's.
+
+    fraction: the part of the steps that is run. inputs: values that the paper does not give. plan: how often directives
+    run.
+    """
 
     size: Size
     threads: int
@@ -334,12 +345,13 @@ class QmcpackSetup:
         host_work: str = "mean",
         copy_growth: str = "mean",
     ) -> QmcpackSetup:
-        """Check the parameters and make the run that they describe.
+        """Check the parameters and make the setup of the run that they describe.
 
         `walkers` counts those of all crowds; None takes QMCPACK's preset number, as far as it fits into memory. `jobs`
         counts the batches of the non-local pseudopotential per crowd in the full run; None derives it from the
-        published number of copies. The other arguments say where in the ranges of `inputs` the values are taken. Raises
-        ParameterError.
+        published number of copies. `fraction` is the part of the steps to run, `map_items` the map items of each target
+        region. `kernel_work`, `host_work` and `copy_growth` say where in the ranges of `Inputs` values are taken: low,
+        mean or high. Raises ParameterError.
         """
         if size not in SIZES:
             raise ParameterError("size", f"{size} is none of {', '.join(SIZES)}")
@@ -375,7 +387,7 @@ class QmcpackExperiment:
     """Runs what a `QmcpackSetup` describes on an OpenMP program, whose random generator varies kernels' work.
 
     `progress` is called now and then with the moves done and all moves of the measured part; `steps` chooses which of a
-    crowd's steps are run.
+    crowd's steps are run. `shared` are the arrays of all crowds.
     """
 
     program: omp.OpenMP

@@ -43,7 +43,7 @@ CAPACITY = 128 * (1 << 30)
 
 @attrs.frozen
 class Size:
-    """A problem size of the paper, such as S2."""
+    """A problem size of the paper, S`n`, such as S2."""
 
     n: int
 
@@ -107,7 +107,10 @@ THREADS_PER_TEAM = 256
 
 @attrs.frozen
 class KernelKind:
-    """A target region of QMCPACK. `to` and `from_` name the arrays that it always transfers, `uses` the other ones."""
+    """A target region of QMCPACK.
+
+    `to`, `from_`: the arrays that it always transfers; `uses`: other ones; `source`: where.
+    """
 
     name: str
     source: str
@@ -160,7 +163,7 @@ class KernelKind:
         return -(-part // THREADS_PER_TEAM)
 
     def turns(self, size: Size, walkers: int, default_teams: int) -> int:
-        """Return how many iterations of `distribute` a team executes one after the other.
+        """Return how many iterations of `distribute` a team executes in turn; other parameters as in `teams`.
 
         It is 1 where threads take single elements: each goes on to its next element without waiting for the others.
         """
@@ -271,7 +274,7 @@ COPIES_PER_WALKER = 7
 
 
 def copies_of(kinds: tuple[KernelKind, ...]) -> int:
-    """Return how many copies the map clauses of these regions request under the memory configuration `copy`."""
+    """Return how many copies the maps of these kinds of regions request under the memory configuration `copy`."""
     return sum((kind.to is not None) + (kind.from_ is not None) for kind in kinds)
 
 
@@ -281,7 +284,7 @@ FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd; its size grows with the walkers and the problem size, and is at least `floor` bytes."""
+    """An array of a crowd; its bytes grow with walkers, orbitals and electrons, and are at least `floor`."""
 
     name: str
     per_walker: float
@@ -290,7 +293,7 @@ class Buffer:
     floor: int = 64
 
     def nbytes(self, size: Size, walkers: int) -> int:
-        """Return the bytes of the array, a multiple of 8."""
+        """Return the bytes of the array for a problem size and a number of walkers, a multiple of 8."""
         each = self.per_walker + self.per_orbital * size.orbitals + self.per_electron * size.electrons
         return max(self.floor, -(-int(each * walkers) // 8) * 8)
 
@@ -390,8 +393,7 @@ def part(total: int, number: int, of: int) -> int:
 class MonteCarloStep:
     """The counts of what one crowd does in one Monte Carlo step.
 
-    moves: of electrons. jobs: batches of the non-local pseudopotential. updates, reallocations: matrices copied to the
-    host, and arrays allocated anew.
+    moves: of electrons. jobs: batches of the non-local pseudopotential. reallocations: arrays allocated anew.
     """
 
     moves: int
@@ -403,7 +405,7 @@ class MonteCarloStep:
 
 @attrs.frozen
 class CrowdPlan:
-    """The planned counts of what one host thread does with its crowd of walkers."""
+    """The planned counts of what a host thread does with its crowd; moves, jobs: as in `MonteCarloStep`."""
 
     walkers: int
     """The number of walkers of the crowd, which its batched kernels process."""
@@ -422,7 +424,7 @@ class CrowdPlan:
 
 @attrs.frozen
 class Plan:
-    """The planned counts of all crowds' directives, without the calls that the runtime makes at start-up."""
+    """The planned counts of all crowds' directives, without the runtime's at start-up; jobs as in `MonteCarloStep`."""
 
     crowds: tuple[CrowdPlan, ...]
     kernels: int
@@ -461,8 +463,9 @@ def plan(
     """Plan a run of `fraction` of the steps.
 
     `fixed_allocations` are those of the program and those of each crowd; `allocations_per_walker` are each walker's
-    large arrays. `jobs` are the batches of the non-local pseudopotential for each crowd over the full run; None derives
-    them from the published copies. Raises PlanError when the published counts are too small for the structure.
+    large arrays; `reallocations` are arrays allocated anew in the whole run. `jobs` are the batches of the non-local
+    pseudopotential for each crowd over the full run; None derives them from the published copies. Raises PlanError when
+    the published counts are too small for the structure.
     """
     if walkers < threads:
         raise PlanError(f"{walkers} walkers cannot be divided over {threads} threads")
@@ -585,7 +588,13 @@ more threads the paper gives no number."""
 
 @attrs.frozen
 class Inputs:
-    """One value for each of the program's inputs that the paper does not give."""
+    """One value for each of the program's inputs that the paper does not give.
+
+    accesses: dependent memory accesses of a team at size S2. spread: of kernels' work (standard deviation of its
+    logarithm). host_s: of a thread's own work per walker and move. update_growth: the exponent by which a walker's
+    copies grow with the size. reallocations: in a run. block_bytes: bytes of a walker's small object. map_items: of a
+    target region.
+    """
 
     accesses: float
     spread: float
@@ -603,7 +612,10 @@ class Inputs:
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
     ) -> Inputs:
-        """Take the low, mean or high value of each input's range. Raises ValueError for another word."""
+        """Take from each input's range the value (low, mean or high) that its argument names.
+
+        ValueError for other words.
+        """
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at(),
@@ -615,7 +627,7 @@ class Inputs:
         )
 
     def accesses_of(self, kind: KernelKind, size: Size, walkers: int, default_teams: int) -> float:
-        """Return how many memory accesses a team makes of which each waits for the one before.
+        """Return how many dependent memory accesses, each of which waits for the one before, a team of `kind` makes.
 
         These are a serial part and two per round of the inner loop, for each iteration of `distribute` that the team
         executes.
