@@ -168,7 +168,7 @@ class History:
         return numbers[last] if last >= 0 else None
 
     def resumptions_until(self, time_ps: int) -> int:
-        """Return how often one actor had let another one go on (a resumption) up to and including this time."""
+        """Return how many resumptions (one actor lets another go on) there were up to `time_ps`, in picoseconds."""
         return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
     def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:

@@ -785,9 +785,9 @@ async def alltoall_scattered(
 async def alltoall_pairwise(
     c: Channel, sent: Sequence[MpiBuffer], received: Sequence[MpiBuffer], *, in_pairs: bool = True
 ) -> None:
-    """Alltoall in steps, with one rank at a time: in each step a rank sends to one rank and receives from one.
+    """Alltoall (`sent`, `received`: a part per rank) in steps: in each, a rank sends to one and receives from one.
 
-    sent, received: a part per rank. in_pairs: whether these two are the same rank, which needs a power of two of ranks.
+    in_pairs: whether these two are the same rank, which needs a power of two of ranks.
     """
     await c.copy(received[c.rank], sent[c.rank])
     for step in range(1, c.size):

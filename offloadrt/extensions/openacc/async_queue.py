@@ -37,7 +37,7 @@ class AsyncQueue:
 
     @property
     def used(self) -> bool:
-        """Tell whether the queue has a stream: a directive has used it since the stream was last given back."""
+        """Tell whether the queue has a stream, as a directive has used the queue since a stream was last given back."""
         return self.stream is not None
 
     async def use(

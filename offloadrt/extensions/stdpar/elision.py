@@ -273,8 +273,9 @@ Decision = Elided | Kept | Endless
 class Window:
     """Decides, while one host thread runs, where it waits for its offloaded algorithms.
 
-    It remembers whether an algorithm is in flight. elision: whether such waits (barriers) are elided at all; if not,
-    the thread waits after each algorithm. system_usm: whether the device can use all host memory.
+    A window is the time from a thread's first offloaded algorithm to its wait. It remembers whether an algorithm is in
+    flight. elision: whether such waits (barriers) are elided at all; if not, the thread waits after each algorithm.
+    system_usm: whether the device can use all host memory.
     """
 
     elision: bool = True

@@ -408,7 +408,7 @@ class Executor:
 
 
 async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> None:
-    """Submit the kernels of an algorithm call to a queue, without waiting for them."""
+    """Submit the kernels of an algorithm call to a queue of `runtime`, without waiting for them."""
     for _, launch, given in _kernels(runtime, call):
         uses = _uses(launch, given)
         await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))

@@ -37,7 +37,7 @@ _VERSION = 1
 
 
 class Place(enum.Enum):
-    """Where an operation ran: on the host or on the device."""
+    """Where an operation (an algorithm) ran: on the host, or on the device (OFFLOAD)."""
 
     HOST = "host"
     OFFLOAD = "offload"

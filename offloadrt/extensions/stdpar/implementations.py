@@ -92,9 +92,9 @@ class AllocationMap:
 class PrefetchMode(enum.Enum):
     """When allocations are prefetched to the device (``ACPP_STDPAR_PREFETCH_MODE``).
 
-    FIRST: before the first kernel that uses the allocation. ALWAYS: before every kernel that uses it, or before the
-    first one in each batch (`AlwaysReading`); a batch is what a thread submits between two waits. AFTER_SYNC: once in a
-    batch, and only for the first operation after a wait.
+    NEVER: not at all. FIRST: before the first kernel that uses the allocation. ALWAYS: before every kernel that uses
+    it, or before the first one in each batch (`AlwaysReading`); a batch is what a thread submits between two waits.
+    AFTER_SYNC: once in a batch, and only for the first operation after a wait.
     """
 
     NEVER = "never"
@@ -184,7 +184,8 @@ class ForeignFreeing(enum.Enum):
 class Offloading(enum.Enum):
     """Whether algorithms with a given execution policy run on the device.
 
-    IF_PROGRESS: only where the device guarantees that its work items make progress independently of one another.
+    ALWAYS, NEVER: on every device, on none. IF_PROGRESS: only where the device guarantees that its work items make
+    progress independently of one another.
     """
 
     ALWAYS = "always"

@@ -417,7 +417,7 @@ class HostThread(Algorithms, ProgramThread):
     # algorithms
 
     async def invoke(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm as the implementation does, and return its result."""
+        """Run one algorithm (`call`) as the implementation does, and return its result."""
         with self.runtime.calling(call.algorithm):
             return await self.executor.execute(call)
 

@@ -183,7 +183,7 @@ class SyclUsm:
             await self._memory.populate(array.address + begin, size)
 
     def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
-        """Return which pages of managed memory a kernel accesses, for page faults and migration.
+        """Return which pages of managed memory a launch with these arguments accesses, for page faults and migration.
 
         Returns `NOTHING` if the memory needs no page faults, as it lies where the kernel runs.
         """

@@ -57,7 +57,7 @@ class Dependences:
 
     An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
     on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
-    ago. Raises ValueError for less than one queue.
+    ago. `queues` is their number, at least 1, else ValueError is raised.
     """
 
     def __init__(self, queues: int) -> None:

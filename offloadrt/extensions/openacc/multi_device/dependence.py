@@ -179,9 +179,9 @@ class Guard:
         return self.always is None and bool(self.predicates)
 
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
-        """Return the guard as it can be tested outside a statement, or outside an iteration of the loop over `symbol`.
+        """Return the guard as it can be tested outside a statement (`node`), or outside the loop over `symbol`.
 
-        It becomes "always" if a predicate uses an index that is not known there. node: the statement, for messages.
+        If a predicate uses an index that is not known there, the guard becomes "always".
         """
         if symbol is None:
             unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
@@ -212,7 +212,7 @@ class Elements:
 
 @attrs.define
 class Needs:
-    """Says which values are still needed after one point of the source, each with its guard.
+    """Says which values the code after one point of the source still needs, each with its guard.
 
     A guard is the condition under which a device needs the value. scalars: guards by the scalar's name. elements: by
     array, the elements that are needed. The analysis walks backwards, as for live variables.
@@ -235,9 +235,10 @@ class Needs:
             self.arrays[name] = self.arrays.get(name, NEVER) | guard
 
     def leaving(self, loop: RangeLoop) -> Needs:
-        """Return the needs at the beginning of a loop's iteration, with conditions that can be tested outside the loop.
+        """Return these needs as they hold outside the loop: with guards that do not test the loop's variable.
 
-        A condition that uses the loop's variable cannot be tested there; every device then needs the value.
+        A guard is the condition under which a device needs a value. One that uses the loop's variable cannot be tested
+        outside; there, every device then needs the value.
         """
         node, symbol = loop.node, loop.symbol
         return Needs(

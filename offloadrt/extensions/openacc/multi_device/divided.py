@@ -101,7 +101,7 @@ class Combination:
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Return the types of the partial results at a launch: int64 for whole numbers, else float64 or complex128.
+        """Return the types of the partial results for these arguments: int64 for whole numbers, float64 or complex128.
 
         Raises KernelError for booleans, and for an integer element that would be rounded in each iteration.
         """
@@ -122,7 +122,7 @@ class Combination:
         )
 
     def used(self, kind: str) -> tuple[str, ...]:
-        """Return those arrays of the original kernel that this kernel loads from (`read`) or stores to (`write`)."""
+        """Return the original kernel's arrays that this one loads from (kind `read`) or stores to (`write`)."""
         assert self.kernel.analysis is not None
         touched = {access.array for access in self.kernel.analysis.accesses if access.kind == kind}
         return tuple(name for name in self.nest.parameters if name in touched)
@@ -337,7 +337,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 def written(name: str, collapse: int, parameters: Sequence[ast.arg], body: list[ast.stmt]) -> str:
-    """Return the source text of a kernel with this name, number of collapsed loops, parameters and body."""
+    """Return the source text of a kernel with this name, parameters and body; `collapse` loops are distributed."""
     decorator: ast.expr = ast.Name("kernel", ast.Load())
     if collapse > 1:
         decorator = ast.Call(decorator, [], [ast.keyword("collapse", ast.Constant(collapse))])
@@ -458,7 +458,7 @@ class DividedKernel(abc.ABC):
         """Return the elements of a divided array that are up to date on the device after its part of the launch."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        """Return the fraction of the changed kernel's iterations that access memory when one device does its share."""
+        """Return the fraction of the changed kernel's iterations that access memory when a device does its share."""
         return 1.0
 
     def arguments(
