@@ -42,8 +42,7 @@ BXOR: Final = Op("MPI_BXOR", np.bitwise_xor)
 class Channel:
     """Sends and receives the messages of one collective call at one rank, apart from all other messages.
 
-    rank, size: this rank's number, and how many there are. Algorithms take it as parameter `c`; their `op` is a
-    reduction.
+    rank, size: this rank's number, and how many there are. Algorithms take it as `c`; their `op` is the reduction.
     """
 
     rank: int

@@ -164,7 +164,7 @@ class Marker(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """The reasons why a barrier, the host's wait after an offloaded algorithm, is not elided."""
+    """Why a barrier (the host's wait after an offloaded algorithm) is kept: by what comes next, or OFF: all are."""
 
     ACCESS = "the host loads or stores"
     STACK = "the host accesses the stack, which the device can reach (system USM)"

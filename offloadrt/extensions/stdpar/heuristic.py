@@ -182,7 +182,7 @@ class Sampling(enum.Enum):
 
 
 class Why(enum.Enum):
-    """The reasons for which the heuristic decides between host and device."""
+    """Why the heuristic chose host or device: sampling, no data, one is faster, or not by enough (TOLERANCE)."""
 
     SAMPLING = "a sampling run"
     NO_DATA = "no runtimes of both host and device are known"

@@ -46,7 +46,7 @@ _WHOLE_FUNCTIONS = ("int", "bool", "len", "floor", "ceil")
 
 @attrs.frozen
 class PartialValue:
-    """The array of the devices' partial results for a reduced `scalar` used after the loop; `operator` joins them."""
+    """The array with each device's partial result for a reduced (perhaps complex) `scalar`; `operator` joins them."""
 
     scalar: str
     operator: str
@@ -455,7 +455,7 @@ class DividedKernel(abc.ABC):
 
     @abc.abstractmethod
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
-        """Return the elements of a divided array that are up to date on the device after its part of the launch."""
+        """Return the elements of the divided array `region` that a device has up to date after its share."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
         """Return the fraction of the changed kernel's iterations that access memory when a device does its share."""

@@ -109,7 +109,7 @@ class HostArrays:
     """
 
     def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
-        """Add an allocation; the arrays that were known at these addresses have ended then."""
+        """Add an allocation (origin: as in `HostBlock`); arrays that were known at these addresses count as ended."""
         block = HostBlock(address, nbytes, origin, name)
         if nbytes:  # an empty array may lie inside another one
             for old in self.overlapping(address, nbytes):
@@ -194,7 +194,7 @@ class HostArrays:
         return first
 
     def use(self, block: HostBlock, name: str = "") -> HostBlock:
-        """Give an array a number at its first use by a directive or kernel, and a name if it has none; return it."""
+        """Give an array (`block`) a number at its first use by a directive or kernel, and perhaps a name; return it."""
         if block.number == NONE:
             block.number = len(self.used)
             self.used.append(block)

@@ -96,7 +96,7 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Follows a process's calls of the offloading runtime, to make the recording's records (steps of tasks) of them."""
+    """Makes records (steps of tasks) of a process's runtime calls; its tables number what the records refer to."""
 
     _process: RawProcess
     memory: MemoryEvents

@@ -345,7 +345,7 @@ read them.
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """One process of one run of the program, as the file's `meta.json` describes it."""
+    """One process (number `pid`) of one run of the program, as the file's `meta.json` describes it."""
 
     folder: str
     """The folder in the file that has its columns."""

@@ -56,7 +56,7 @@ class KernelRace(msgspec.Struct, frozen=True):
 
 
 class KernelStray(msgspec.Struct, frozen=True):
-    """An access of a launch to memory that it may not use. `array` is the array that it misses, or NONE.
+    """An access of a launch to memory that it may not use. `array` is the number of the array that it misses, or NONE.
 
     party: the access.
     """

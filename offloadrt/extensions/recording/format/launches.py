@@ -82,7 +82,8 @@ class TracedLaunch:
     It has its warps' memory instructions and the sectors that they touched, the uses of arrays, and the mistakes found.
     warp_instructions: how often a warp (32 threads) executed an instruction that accesses memory. warp_sectors: the
     sectors of 32 B that these touched, and lanes: the threads that took part in them, both summed over the
-    instructions. other_bytes: the bytes loaded and stored outside of the arrays.
+    instructions. other_bytes: the bytes loaded and stored outside of the arrays. findings: races and accesses to
+    forbidden memory.
     """
 
     warp_instructions: int

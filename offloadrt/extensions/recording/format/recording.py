@@ -196,7 +196,7 @@ class MpiWorld(msgspec.Struct, frozen=True):
 
 
 class TaskKind(enum.IntEnum):
-    """The kind of a task in a recording: by which construct OpenMP made it."""
+    """The kind of a task in a recording, by the OpenMP construct that made it (IMPLICIT: a parallel region's)."""
 
     INITIAL = 0
     """The task of a thread that OpenMP did not make, such as the program's first one."""
@@ -249,7 +249,7 @@ class EndKind(enum.IntEnum):
 
 
 class ArrayEnd(msgspec.Struct, frozen=True):
-    """A source line where the memory of an array ends while the array is mapped to a device."""
+    """A source line where, and `how`, the memory of an array ends while the array is mapped to a device."""
 
     where: str
     """The line; empty if it is not known."""
@@ -534,7 +534,7 @@ class Recording:
         return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
-        """Tell whether a directive went to the initial device, which is the host."""
+        """Tell whether the directives of `site` went to the initial device, which is the host."""
         return 0 < self.meta.devices <= site.device
 
     @property
@@ -648,11 +648,11 @@ class TaskRow:
         return place
 
     def get(self, place: int, field: str) -> int:
-        """Return a field, by its name, of the record (step) at this index of `records`."""
+        """Return a field, by its name, of the record (step) with this place (index) in `records`."""
         return self.records[place + RECORD.index(field)]
 
     def put(self, place: int, field: str, value: int) -> None:
-        """Change a field, by its name, of the record (step) at this index of `records`."""
+        """Change a field, by its name, of the record (step) with this place (index) in `records`."""
         self.records[place + RECORD.index(field)] = value
 
 

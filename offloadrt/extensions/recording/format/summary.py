@@ -125,7 +125,7 @@ class MessageSummary:
 
 
 def messages_of(recording: Recording) -> list[MessageSummary]:
-    """Return the MPI calls in the order of the source, without MPI_Init and MPI_Finalize."""
+    """Return a recording's MPI calls in the order of the source, without MPI_Init and MPI_Finalize."""
     columns = recording.columns
     rows = columns["record.step"] == Step.MPI
     pairs, often = np.unique(
@@ -139,7 +139,7 @@ def messages_of(recording: Recording) -> list[MessageSummary]:
 
 
 def phases_of(recording: Recording) -> dict[str, int]:
-    """Return how often each named range of the program began."""
+    """Return how often each range that the recorded program names began, by name."""
     columns = recording.columns
     begun = columns["record.subject"][columns["record.step"] == Step.PHASE_BEGIN]
     times = np.bincount(begun, minlength=len(recording.dictionaries.phases)).tolist()

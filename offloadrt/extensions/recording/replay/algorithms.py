@@ -118,9 +118,10 @@ class Timed:
     ) -> Timed:
         """Make a `Timed` from the text of its source lines: `FILE:LINE`, or `FILE:LINE-FILE:LINE`.
 
-        measure: makes the context in which a measured part runs. rounds: the replay ends after so many measurements; 0:
-        it goes on to the end. skipped: how many calls at the first line come before the measured part. laps: a dict to
-        fill with the seconds between calls, by source line. Raises ReplayRefused if no algorithm is called at a line.
+        places: that text. measure: makes the context in which a measured part runs. rounds: the replay ends after so
+        many measurements; 0: it goes on to the end. skipped: how many calls at the first line come before the measured
+        part. laps: a dict to fill with the seconds between calls, by source line. Raises ReplayRefused if no algorithm
+        is called at a line.
         """
         both = re.fullmatch(r"(.+?:\d+)-(.+:\d+)", places)  # files may have hyphens in their names
         begin, end = (both[1], both[2]) if both else (places, places)

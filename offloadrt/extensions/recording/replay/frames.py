@@ -127,7 +127,7 @@ class PlacedArrays:
         return self._of_frames.get((number, shift)) if shift else self._of_all[number]
 
     def put(self, number: int, frame: TaskFrame, array: HostArray) -> None:
-        """Note that an array exists from now on. frame: which arrays its task sees."""
+        """Note that array `number` exists from now on. frame: which arrays its task sees."""
         shift = frame.shifts.get(number, 0)
         self._places[array] = number, shift
         if shift:
@@ -144,7 +144,7 @@ class PlacedArrays:
             self._of_all[number] = None
 
     def seen_in(self, frame: TaskFrame) -> Sequence[HostArray | None]:
-        """Return the arrays that a task sees, by number."""
+        """Return the arrays that a task (with this frame) sees, by number."""
         if not frame.shifts:
             return self._of_all
         seen = [*self._of_all]

@@ -128,7 +128,7 @@ class RecordedKernels:
         return RecordedLaunch(launch, tuple(reached), tuple(blocks))
 
     def copied(self, number: int, arrays: Sequence[HostArray | None]) -> Iterator[tuple[bool, Range]]:
-        """Yield what a launch reads only in copies of whole objects: (is it an array of the host, its addresses)."""
+        """Yield what launch `number` reads only in copies of whole objects: (is it host memory, its addresses)."""
         for used in self._uses(number, (), arrays) if self._some_copied else ():
             for first, last in used.touched.get("copied", ()) if used.place != "unknown" else ():
                 yield used.place == "array", (used.address + first, used.address + last + 1)

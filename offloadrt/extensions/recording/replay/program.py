@@ -110,7 +110,7 @@ def check_configuration(recording: Recording, configuration: str) -> None:
 
 
 def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> list[RunSummary]:
-    """Return the recorded processes that had this number of host threads; None: the number that was recorded first.
+    """Return the processes among `runs` with this number of host threads; None: the number that was recorded first.
 
     Raises ReplayRefused if the program was not recorded with that many.
     """
@@ -506,7 +506,7 @@ class ReplayedProgram:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False, frame: TaskFrame | None = None) -> HostArray:
-        """Make an array; its pages are populated if the program has written it, or if host touches were not recorded.
+        """Make array `number`; its pages are populated if `written`, or if host touches were not recorded.
 
         Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.
         """
@@ -548,7 +548,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, touches: int, thread: int) -> None:
-        """Access, as the calling thread, the memory that recorded thread `thread` accessed before a step (a list)."""
+        """Access, as the calling thread, the memory in list `touches`, which recorded thread `thread` accessed."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])

@@ -471,7 +471,7 @@ class ReplayedDirectives(Protocol):
     t, in its methods, is the host thread that does it; the other parameters are the record's numbers in the recording:
     of an array, of a directive's source line (site) and list of items, of a launch, of a list of operations, accesses
     or MPI arguments; thread: that which ran in the recording. host_time: virtual seconds of host work for each second
-    of it in the recording.
+    of it in the recording. A record is a step of a task.
     """
 
     recording: Recording
@@ -493,7 +493,7 @@ class ReplayedDirectives(Protocol):
 
 
 class TaskWalk:
-    """Replays the tasks of a recording: carries out their records (steps) in order, and synchronizes their threads."""
+    """Replays a recording's tasks: carries out their records (steps) in order. phases: which repeated steps to run."""
 
     def __init__(self, program: ReplayedDirectives, phases: StepSampler | None = None) -> None:
         self._program = program
