@@ -125,8 +125,7 @@ def pressure(state: Sequence[Any]) -> Any:
 
 
 def flux_and_speed(state: Sequence[Any], direction: int) -> tuple[list[Any], Any]:
-    """Compute for a volume's `state` the physical flux of each unknown along `direction`, and the wave speed |u| + c.
-    """
+    """Compute from a volume's `state` the flux of each unknown along `direction`, and the largest wave speed there."""
     density, *momentum, energy = state
     velocity = momentum[direction] / density
     push = pressure(state)
