@@ -370,7 +370,8 @@ def range_around(
 ) -> tuple[int, int] | None:
     """Return the first and last element that the loads (or stores, by `kind`) may touch.
 
-    size: the array's number of elements; the result is the whole array if one access's elements are unknown.
+    counting: the iterations of the launch. size: the array's number of elements; the result is the whole array if one
+    access's elements are unknown.
     """
     indices = [
         (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)

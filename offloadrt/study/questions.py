@@ -228,7 +228,10 @@ def workers(scenario: Scenario, jobs: int | None = None) -> Iterator[tuple[Execu
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar in a terminal or a notebook; show nothing elsewhere."""
+    """Show a progress bar in a terminal or a notebook; show nothing elsewhere.
+
+    Yields a function, to be called with the number of steps done and that of all steps.
+    """
     from rich.console import Console
     from rich.progress import Progress
 

@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Stands in place of a kernel's arguments when the caller gives a function that does the work (None: no data)."""
+    """Stands in place of a kernel's arguments. run: the function that does the kernel's work; None without data."""
 
     run: Move | None
 

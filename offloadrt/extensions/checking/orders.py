@@ -76,7 +76,7 @@ class References:
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)
 
     def entered(self, device: int, entry: Entry, directive: Directive) -> None:
-        """Record the first reference to a new mapping, which the directive holds that made it."""
+        """Record that the directive which made a new mapping holds the first reference to it."""
         if entry.size and entry.total != INFINITE:
             self._take(self._cells(device).cut(entry.host_begin, entry.host_end), directive)
 

@@ -509,7 +509,7 @@ class StdPar(OffloadProgram[HostThread]):
 
     @property
     def decisions(self) -> Mapping[Decision, int]:
-        """Return how often each decision was made whether the host waits after an algorithm (its barrier) or not.
+        """Return, by decision, how often it was made: whether the host waits after an algorithm (its barrier).
 
         Each key names the algorithm, its source line and the reason.
         """

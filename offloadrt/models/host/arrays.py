@@ -107,7 +107,7 @@ class Arena:
 class ProgramArrays:
     """Makes and frees a program's arrays, and reports them to managed memory and to devices that use host memory.
 
-    phantom: whether arrays have no values unless a caller asks for values
+    phantom: whether arrays have no values unless a caller asks for values.
     """
 
     def __init__(self, machine: Machine, devices: Sequence[OffloadDevice], phantom: bool) -> None:

@@ -36,6 +36,7 @@ class Task:
     successors: list[Task] = attrs.field(factory=list)
     """The tasks that wait for this one."""
     exclusions: list[_Exclusion] = attrs.field(factory=list)
+    """Its mutual exclusions with other tasks, one for each object that its mutexinoutset dependences name."""
 
 
 @attrs.define(eq=False)

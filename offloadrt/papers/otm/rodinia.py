@@ -414,7 +414,10 @@ def flux(
 
 @kernel(threads_per_team=THREADS)
 def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floats, n: int, part: float) -> None:
-    """Compute the variables after one Runge-Kutta stage from those at the start of the iteration."""
+    """Compute the variables after one Runge-Kutta stage from those at the start of the iteration.
+
+    part: what the step is divided by in this stage.
+    """
     for i in range(n):
         factor = step_factors[i] / part
         for m in (0, 1, 2, 3, 4):

@@ -111,7 +111,7 @@ class Ends:
     """Called with the number of iterations; returns the numbers of those that are run."""
 
     def size(self, of: InputRange) -> int:
-        """Return the chosen value of a size range, in bytes rounded down to whole doubles."""
+        """Return a size: the value of its range chosen by `sizes`, in bytes rounded down to whole doubles."""
         return round(of.at(self.sizes)) // DOUBLE * DOUBLE
 
     def length(self, of: InputRange) -> int:
@@ -119,7 +119,7 @@ class Ends:
         return max(1, round(of.at(self.lengths) * self.fraction))
 
     def work(self, of: InputRange) -> float:
-        """Return the chosen work of a kernel from a range, in the range's unit."""
+        """Return the work of a kernel, a value of its range chosen by `kernel_work`, in the range's unit."""
         return of.at(self.kernel_work)
 
 

@@ -285,6 +285,7 @@ class PhaseEstimate:
     end_s: float
     """The end of the time, from `begin_s` in virtual seconds, in which all threads were in measured instances."""
     threads: int
+    """The number of threads that ran the phase."""
     instances: int
     skipped: int
     seconds: float

@@ -200,8 +200,9 @@ class LoweredProgram:
     ) -> Construct:
         """Make the directive of a runtime call that begins or ends mappings, or updates data; ``t.run`` then runs it.
 
-        call: which of `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is. nowait, depend: its
-        clauses of these names.
+        items: the map items. name: the directive's, by default that of `call`. call: which of
+        `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is. nowait, depend: its clauses of
+        these names.
         """
         name = name or _NAMES[call]
         if call == "update":

@@ -189,7 +189,7 @@ class Routines:
     async def run(self, t: HostThread, site: Site, items: int, shift_at: Callable[[int], int]) -> None:
         """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded.
 
-        shift_at: returns what must be added to a recorded address of the host.
+        site, items: the call, and the number of its argument list. shift_at: returns what to add to a host address.
         """
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
