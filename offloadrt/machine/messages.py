@@ -142,8 +142,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     """Number of the copy, unique in a run."""
     stream: Stream
     cause: int
-    """The number of the directive that caused the copy; all messages have this field, and `done`, set at the
-    completion."""
+    """The number of the directive that caused the copy."""
     direction: str
     nbytes: int
     memory: str
@@ -152,6 +151,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     move: Move | None
     """Moves the bytes at the end of the transfer; None when an end has no values (a phantom)."""
     done: Signal
+    """Set at the copy's completion."""
     over: Shared | None = None
     """The link to another device for this transfer, or its path to another socket's memory; None for the link of its
     direction.
@@ -165,6 +165,7 @@ class PeerPacket(msgspec.Struct, frozen=True, eq=False):
 
     stream: Stream
     cause: int
+    """The number of the directive that caused the copy."""
     source: int
     destination: int
     via: int | None
@@ -173,6 +174,7 @@ class PeerPacket(msgspec.Struct, frozen=True, eq=False):
     move: Move | None
     """Moves the bytes when the last piece has arrived; None when an end has no values (a phantom)."""
     done: Signal
+    """Set at the copy's completion."""
 
 
 class BlitCopy(msgspec.Struct, frozen=True):
@@ -191,6 +193,7 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     """Number of the launch, unique in a run."""
     stream: Stream
     cause: int
+    """The number of the directive that launched the kernel."""
     launch: Launch
     run: Move | None
     """Computes the result at the kernel's end; None for arrays without values (phantoms)."""
@@ -228,6 +231,7 @@ class PrefetchPacket(msgspec.Struct, frozen=True, eq=False):
 
     stream: Stream
     cause: int
+    """The number of the directive that asked for the prefetch."""
     begin: int
     nbytes: int
     to_host: bool
@@ -238,6 +242,7 @@ class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
     """Message to an HSA queue: hold up what follows in the queue until ``depends`` is set."""
 
     cause: int
+    """The number of the directive that caused the wait."""
     depends: Signal
     done: Signal | None = None
     """The packet's own completion, for later copies in its stream."""
@@ -248,6 +253,7 @@ class DmaPacket(msgspec.Struct, frozen=True, eq=False):
 
     number: int
     cause: int
+    """The number of the directive that caused the copy."""
     direction: str
     nbytes: int
     memory: str
@@ -269,11 +275,12 @@ PACKETS = (CopyPacket, KernelPacket, WaitPacket, PrefetchPacket, PeerPacket)
 class DrainKernels(msgspec.Struct, frozen=True):
     """Message to the compute units: start no kernel of a process until ResumeKernels. ``reason``: the driver call.
 
-    The reply comes when none of the process's kernels is running any more.
+    The reply comes when none of the process's kernels is running any more. process: the process's number.
     """
 
     reason: str
     cause: int = 0
+    """The number of the directive that made the call."""
     process: int = 0
 
 
@@ -285,10 +292,14 @@ class SuspendKernels(msgspec.Struct, frozen=True):
 
     reason: str
     cause: int = 0
+    """The number of the directive that made the call."""
 
 
 class ResumeKernels(msgspec.Struct, frozen=True):
-    """Message to the compute units: undo one DrainKernels (``suspended=False``) or one SuspendKernels."""
+    """Message to the compute units: undo one DrainKernels (``suspended=False``) or one SuspendKernels.
+
+    reason, cause: the driver call, and the number of the directive that made it. process: as in DrainKernels.
+    """
 
     reason: str
     suspended: bool
@@ -324,7 +335,9 @@ class PageFault(msgspec.Struct, frozen=True):
     low: int
     high: int
     kernel: int
+    """The number of the kernel's launch."""
     cause: int
+    """The number of the directive that launched the kernel."""
     process: int = 0
     others: int = 0
     """Number of further 4 KiB pages for which the hardware raises faults until the range is mapped."""
@@ -349,7 +362,9 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     The GPU reports 4 KiB with an entry, so that a page of 64 KiB can take up to 16 of them.
     """
     kernel: int
+    """The number of the kernel's launch."""
     cause: int
+    """The number of the directive that launched the kernel."""
     time: float
     """Time of the faults, in virtual seconds."""
     stored: Mapping[int, int] = msgspec.field(default_factory=dict)
@@ -380,6 +395,7 @@ class AccessNotification(msgspec.Struct, frozen=True):
     pages: int
     """The pages of the accessed sub-regions."""
     cause: int
+    """The number of the directive whose kernel made the last access."""
     time: float
     """Time of the notification, in virtual seconds."""
 

@@ -115,7 +115,7 @@ class Ends:
         return round(of.at(self.sizes)) // DOUBLE * DOUBLE
 
     def length(self, of: InputRange) -> int:
-        """Return the chosen number of iterations of a range, scaled by `fraction`; at least one."""
+        """Return a number of iterations: its range's value chosen by `lengths`, times `fraction`; at least one."""
         return max(1, round(of.at(self.lengths) * self.fraction))
 
     def work(self, of: InputRange) -> float:

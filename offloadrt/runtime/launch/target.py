@@ -188,7 +188,8 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
 def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
     """Return `touching` with a handler of fatal page faults, which stores a fault as `queue.kernel_error`.
 
-    contents: the arrays by address, to name the array; thread: the host thread to name in the error.
+    touching: the memory that a kernel accesses. contents: the arrays by address, to name the array; thread: the host
+    thread to name in the error.
     """
 
     def fault(fault: AccessFault) -> None:
