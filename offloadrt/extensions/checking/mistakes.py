@@ -258,7 +258,7 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
         of_strands = len({story.who for story in race.stories if not story.who.startswith("thread ")}) == 2
         for one, other in ((first, second), (second, first)):
             if one[0].startswith("frees "):
-                freed.add(one)
+                freed.update((one, other))
             if one[0].startswith(("copies ", "unmaps ")):
                 early.add(other)
             if one[0].startswith("copies ") and " from the device" in one[0]:
@@ -271,7 +271,7 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
         if one.kind == "outside of what is mapped":
             return len(places) > 1 and one.stories[0] in outlived
         if one.kind == "use after free":
-            return len(places) > 1 and places[0] in freed
+            return places[0] in freed
         if one.kind == "uninitialised data" and places[-1] in unwritten:
             return True
         if one.kind == "stale data" and places[0] in overwritten:

@@ -144,6 +144,11 @@ class HostArrays:
             self._ended[block.address, block.nbytes, block.name] = block
         return ended
 
+    def gone_at(self, address: int, nbytes: int) -> HostBlock | None:
+        """Return a freed allocation that held these bytes; None if other memory is known there by now."""
+        near = self._freed.before(address)
+        return near[1] if near is not None and near[1].holds(address, nbytes) else None
+
     def at(self, address: int) -> HostBlock | None:
         """Return the array at an address; None if none is known there."""
         found = self._live.before(address)
@@ -417,6 +422,9 @@ thread runs it; 8 and 2: a new block, in which nobody has stored.
 
 
 _MOST_UNPLACED: Final = 4096
+_MOST_FREES: Final = 64
+_LARGE: Final = 1 << 10
+"""The bytes from which on each allocation is recorded when it is made."""
 _STRETCH: Final = 1 << 16
 """The bytes of a stretch of addresses; of an array's touches in one, only the extent is kept, but in a check."""
 
@@ -477,6 +485,14 @@ class MemoryEvents:
     """By thread: touches where no array is known yet; a task of the thread, or a thread of its team, may map one later.
     """
 
+    _frees: deque[tuple[int, int, HostBlock]] = attrs.field(factory=lambda: deque(maxlen=_MOST_FREES))
+    """The last allocations that were freed: as the how-manyth, by which thread."""
+    _free_count: int = 0
+    _seen: dict[int, int] = attrs.field(factory=dict)
+    """By thread: how many frees came before its last record (step of a task)."""
+    _before_regions: int = 0
+    """How many frees came before the parallel regions that are running."""
+
     def __attrs_post_init__(self) -> None:
         self.arrays.on_new = self._place
 
@@ -492,6 +508,8 @@ class MemoryEvents:
     def parallel(self, region: int, begins: bool) -> None:
         """Note that a parallel region begins or ends. region: its number."""
         if begins:
+            if not self._regions:
+                self._before_regions = self._free_count
             self._regions.add(region)
             return
         self._regions.discard(region)
@@ -532,14 +550,16 @@ class MemoryEvents:
             self._place(block)
         return block
 
-    def freed(self, address: int, nbytes: int, since: int) -> list[HostBlock]:
-        """End the arrays in memory that the program frees: an allocation, or all that map items made known there.
+    def freed(self, address: int, nbytes: int, since: int, thread: int) -> list[HostBlock]:
+        """End the arrays in memory that a thread frees: an allocation, or all that map items made known there.
 
         since: the value of `early_count` when the explicit task began that ends its own variables; touches from before
         were of other variables, at the same addresses of the stack. 0 for other tasks.
         """
         block = self.arrays.free(address)
         if block is not None:
+            self._free_count += 1
+            self._frees.append((self._free_count, thread, block))
             return [block]
         ended = self.arrays.end_mapped(address, nbytes)
         for block in ended:
@@ -583,7 +603,7 @@ class MemoryEvents:
         the first byte.
         """
         pending = self._pending.setdefault(thread, [])
-        blocks = self.arrays.overlapping(address, nbytes)
+        blocks = self.arrays.overlapping(address, nbytes) or self._freed_meanwhile(thread, address, nbytes)
         if not blocks and (self._regions or thread in self._made_target):
             unplaced = self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
             unplaced.append(_UnplacedTouch(pending, len(pending), address, nbytes, kind, self.early_count))
@@ -599,6 +619,19 @@ class MemoryEvents:
                 pending.append((block, begin, high - begin, kind))
                 self.copies.host(block, low, high - low, kind & (LOADS | STORES))
 
+    def _freed_meanwhile(self, thread: int, address: int, nbytes: int) -> list[HostBlock]:
+        """Return the allocation that held these bytes, if another thread has freed it since this thread's last record.
+
+        So nothing orders the two: the access may have come before. Only large accesses are looked at, which cannot be
+        to small blocks that have been allocated there since.
+        """
+        known = self._seen.get(thread, 0 if self._regions else self._free_count)
+        gone = self.arrays.gone_at(address, nbytes) if nbytes >= _LARGE else None
+        for count, by, block in self._frees if gone is not None else ():
+            if block is gone and by != thread and count > max(known, self._before_regions):
+                return [block]
+        return []
+
     def has_touches(self, thread: int) -> bool:
         """Tell whether the host has accessed known memory since a thread's last record (step of a task)."""
         return bool(self._pending.get(thread))
@@ -608,6 +641,7 @@ class MemoryEvents:
 
         Returns the list's number, -1 if it is empty. task: the number of the task that the thread runs.
         """
+        self._seen[thread] = self._free_count
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE

@@ -627,7 +627,7 @@ class Assembler:
             raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
         where = self.process.strings.get(row[5], "")
         thread.moving.clear()
-        for block in self.memory.freed(row[2], row[3], self.task_of(thread).since):
+        for block in self.memory.freed(row[2], row[3], self.task_of(thread).since, thread.number):
             copy, task = self.memory.device.copy_of(block.address, block.nbytes), self.task_of(thread)
             if copy is None:
                 self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), block))

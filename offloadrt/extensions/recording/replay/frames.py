@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 import numpy as np
 
+from offloadrt.address_map import AddressMap
 from offloadrt.extensions.recording.format.recording import NONE, EndKind, Recording, Step, TaskKind, TaskTree
 from offloadrt.runtime.host_array import HostArray
 
@@ -117,6 +118,10 @@ class PlacedArrays:
     _of_all: list[HostArray | None] = attrs.field(init=False)
     _of_frames: dict[tuple[int, int], HostArray] = attrs.field(factory=dict)
     _places: dict[HostArray, tuple[int, int]] = attrs.field(factory=dict)
+    _freed: dict[int, HostArray] = attrs.field(factory=dict)
+    """By number: arrays of the heap that the program has freed."""
+    _gone: AddressMap[HostArray] = attrs.field(factory=AddressMap)
+    """Those of them in whose memory no other array has been since."""
 
     def __attrs_post_init__(self) -> None:
         self._of_all = [None] * self.count
@@ -129,11 +134,29 @@ class PlacedArrays:
     def put(self, number: int, frame: TaskFrame, array: HostArray) -> None:
         """Note that array `number` exists from now on. frame: which arrays its task sees."""
         shift = frame.shifts.get(number, 0)
+        end = array.address + array.nbytes
+        while (near := self._gone.before(end - 1)) is not None and near[0] + near[1].nbytes > array.address:
+            self._gone.pop(near[0])
         self._places[array] = number, shift
         if shift:
             self._of_frames[number, shift] = array
         else:
             self._of_all[number] = array
+
+    def freed(self, number: int, array: HostArray) -> None:
+        """Note that the program frees an array of the heap."""
+        self._freed[number] = array
+        self._gone.pop(array.address)
+        self._gone[array.address] = array
+
+    def was_freed(self, number: int) -> bool:
+        """Tell whether the program has freed this array of the heap."""
+        return number in self._freed
+
+    def gone(self, number: int) -> HostArray | None:
+        """Return an array of the heap that was freed, None if it was not or if other memory has been there since."""
+        array = self._freed.get(number)
+        return array if array is not None and self._gone.get(array.address) is array else None
 
     def remove(self, array: HostArray) -> None:
         """Note that an array exists no more."""

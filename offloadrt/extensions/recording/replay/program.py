@@ -434,8 +434,6 @@ class ReplayedProgram:
     _log: OperationLog | None = attrs.field(init=False)
     _constructs: dict[tuple[int, int, int, TaskFrame], Construct] = attrs.field(factory=dict)
     """By (site, list of items, launch, frame): prepared constructs, valid until an array is allocated or freed."""
-    _freed: set[int] = attrs.field(factory=set)
-    """The numbers of heap arrays that the program has freed."""
     _unseen: set[HostArray] = attrs.field(factory=set)
     """Arrays whose touches by the host are not all recorded."""
     _total: int = attrs.field(init=False)
@@ -535,7 +533,7 @@ class ReplayedProgram:
         if array is None:
             return
         if self.recording.dictionaries.arrays[number].origin in ("malloc", "small"):
-            self._freed.add(number)
+            self._arrays.freed(number, array)
         if self._observed is not None:
             self._observed.frees(array, None if end == NONE else self.recording.dictionaries.ends[end])
         self._forget(array, freed=True)
@@ -556,9 +554,11 @@ class ReplayedProgram:
             kind = int(columns["touch.kind"][place])
             if array is None and (number in frame.shifts or kind == NEW_BLOCK):
                 array = self.allocate(number, written=True, frame=frame)
+            if array is None:  # another thread may have freed it before in this run
+                array = self._arrays.gone(number)
             if array is not None:
                 begin, nbytes = array.address + int(columns["touch.offset"][place]), int(columns["touch.bytes"][place])
-                if kind not in (MAYBE_LOADED, NEW_BLOCK) and not kind & UNNAMED:
+                if kind not in (MAYBE_LOADED, NEW_BLOCK) and not kind & UNNAMED and not array.freed:
                     await t.program.devices[0].plugin.host_touch(begin, nbytes)
                 if self._observed is not None:
                     self._observed.touched(array, begin, nbytes, kind, thread)
@@ -718,7 +718,7 @@ class ReplayedProgram:
             if (
                 array != NONE and self._arrays.at(array, self.frame) is None
             ):  # a section that the program has freed, or will use again
-                if self._observed is not None and array in self._freed:
+                if self._observed is not None and self._arrays.was_freed(array):
                     self._observed.maps_freed(self.recording.dictionaries.arrays[array].address)
                 self.allocate(array, written=True)
         lowered: list[LoweredItem] = []
