@@ -17,6 +17,7 @@ from offloadrt.extensions.recording.format.recording import (
     ListTable,
     OmptOperation,
     RecordedArray,
+    TaskKind,
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import (
@@ -464,6 +465,8 @@ class MemoryEvents:
     copies: SeparateCopies = attrs.field(factory=SeparateCopies)
     allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
     """The records of allocations and frees: (task, place in it, array)."""
+    free_count: int = 0
+    """How many allocations have been freed."""
     has_host_touches: bool = False
     early_count: int = 0
     """How many touches have come where no array was known."""
@@ -486,10 +489,10 @@ class MemoryEvents:
     """
 
     _frees: deque[tuple[int, int, HostBlock]] = attrs.field(factory=lambda: deque(maxlen=_MOST_FREES))
-    """The last allocations that were freed: as the how-manyth, by which thread."""
-    _free_count: int = 0
-    _seen: dict[int, int] = attrs.field(factory=dict)
-    """By thread: how many frees came before its last record (step of a task)."""
+    """The last allocations that were freed: as the how-manyth, by which task."""
+    _seen: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+    """By thread: how many frees came before its last record (step of a task) or the task that it runs; and that task.
+    """
     _before_regions: int = 0
     """How many frees came before the parallel regions that are running."""
 
@@ -505,11 +508,17 @@ class MemoryEvents:
         if is_target:
             self._made_target.add(thread)
 
+    def runs(self, thread: int, task: TaskRow) -> None:
+        """Record that a thread begins a task, or goes on with it."""
+        self._seen[thread] = self.free_count if task.count else task.frees, task.index
+        if task.kind > TaskKind.IMPLICIT:
+            task.thread, task.since = thread, task.since or self.early_count
+
     def parallel(self, region: int, begins: bool) -> None:
         """Note that a parallel region begins or ends. region: its number."""
         if begins:
             if not self._regions:
-                self._before_regions = self._free_count
+                self._before_regions = self.free_count
             self._regions.add(region)
             return
         self._regions.discard(region)
@@ -550,22 +559,22 @@ class MemoryEvents:
             self._place(block)
         return block
 
-    def freed(self, address: int, nbytes: int, since: int, thread: int) -> list[HostBlock]:
-        """End the arrays in memory that a thread frees: an allocation, or all that map items made known there.
+    def freed(self, address: int, nbytes: int, task: TaskRow) -> list[HostBlock]:
+        """End the arrays in memory that a task frees: an allocation, or all that map items made known there.
 
-        since: the value of `early_count` when the explicit task began that ends its own variables; touches from before
-        were of other variables, at the same addresses of the stack. 0 for other tasks.
+        Where an explicit task ends its own variables, touches from before it began were of other variables, at the same
+        addresses of the stack.
         """
         block = self.arrays.free(address)
         if block is not None:
-            self._free_count += 1
-            self._frees.append((self._free_count, thread, block))
+            self.free_count += 1
+            self._frees.append((self.free_count, task.index, block))
             return [block]
         ended = self.arrays.end_mapped(address, nbytes)
         for block in ended:
             for touch in self._early.pop(block, ()):
                 placed = touch.pending[touch.place]
-                if touch.serial < since and placed is not None and placed[0] is block:
+                if touch.serial < task.since and placed is not None and placed[0] is block:
                     touch.pending[touch.place] = None
         if ended:  # what lies there later has not been touched yet
             for thread, kept in self._unplaced.items():
@@ -620,15 +629,15 @@ class MemoryEvents:
                 self.copies.host(block, low, high - low, kind & (LOADS | STORES))
 
     def _freed_meanwhile(self, thread: int, address: int, nbytes: int) -> list[HostBlock]:
-        """Return the allocation that held these bytes, if another thread has freed it since this thread's last record.
+        """Return the allocation that held these bytes, if another task has freed it since this thread's last record.
 
         So nothing orders the two: the access may have come before. Only large accesses are looked at, which cannot be
         to small blocks that have been allocated there since.
         """
-        known = self._seen.get(thread, 0 if self._regions else self._free_count)
+        known, task = self._seen.get(thread, (0 if self._regions else self.free_count, NONE))
         gone = self.arrays.gone_at(address, nbytes) if nbytes >= _LARGE else None
         for count, by, block in self._frees if gone is not None else ():
-            if block is gone and by != thread and count > max(known, self._before_regions):
+            if block is gone and by != task and count > max(known, self._before_regions):
                 return [block]
         return []
 
@@ -641,7 +650,7 @@ class MemoryEvents:
 
         Returns the list's number, -1 if it is empty. task: the number of the task that the thread runs.
         """
-        self._seen[thread] = self._free_count
+        self._seen[thread] = self.free_count, task
         touches = self._pending.pop(thread, None)
         if not touches:
             return NONE

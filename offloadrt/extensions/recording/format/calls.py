@@ -589,7 +589,7 @@ class Assembler:
 
     def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
         """Add a task that `thread` makes; another thread may run the task."""
-        task = TaskRow(len(self.tasks), kind, thread)
+        task = TaskRow(len(self.tasks), kind, thread, frees=self.memory.free_count)
         self.tasks.append(task)
         if kind == TaskKind.INITIAL:
             self.initial.began(task, self._is_busy)
@@ -627,7 +627,7 @@ class Assembler:
             raise RecordingDamaged(f"thread {thread.number}: memory ends in a way that is not known: {how}")
         where = self.process.strings.get(row[5], "")
         thread.moving.clear()
-        for block in self.memory.freed(row[2], row[3], self.task_of(thread).since, thread.number):
+        for block in self.memory.freed(row[2], row[3], self.task_of(thread)):
             copy, task = self.memory.device.copy_of(block.address, block.nbytes), self.task_of(thread)
             if copy is None:
                 self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), block))
@@ -749,8 +749,7 @@ class Assembler:
         if ended is thread.task and ((completed and thread.work) or self.memory.has_touches(thread.number)):
             self.add(thread, Step.REST, 0)
         if follower is not None:
-            if follower.kind > TaskKind.IMPLICIT:
-                follower.thread, follower.since = thread.number, follower.since or self.memory.early_count
+            self.memory.runs(thread.number, follower)
             thread.task = follower
         thread.take_work()
         if self.exact and follower is not None and follower.kind in (TaskKind.EXPLICIT, TaskKind.TARGET):

@@ -630,6 +630,8 @@ class TaskRow:
     """The routine call that the task executes; 0: none."""
     since: int = 0
     """For an explicit task: how many touches of memory without an array had come when it began (`MemoryEvents`)."""
+    frees: int = 0
+    """How many blocks of the heap had been freed when it was made."""
     records: array[int] = attrs.field(factory=lambda: array("q"))
 
     @property
