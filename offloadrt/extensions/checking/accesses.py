@@ -87,6 +87,8 @@ class Directive:
     """The copies (h2d or d2h, host address) of its maps that LLVM makes though OpenMP asks for none."""
     gone: tuple[str, Story] | None = None
     """An array of which it found no mapping, and who released that in no order with it."""
+    returned: dict[int, int] = attrs.field(factory=dict)
+    """By host address of what its maps copy back at the end: the bytes."""
     always: set[int] = attrs.field(factory=set)
     """The host addresses of sections that its maps copy in any case (`always`)."""
     copied: list[KernelCopied] = attrs.field(factory=list)

@@ -372,6 +372,7 @@ class Checker:
         directive.has_left = True
         if self._cut and directive.name == "target":
             self._unrun.update([entry.name for entry in directive.entries])
+            self._copies.cut_off(directive)
         self._recorded.judge_strays(directive.strand)
         if not directive.held:
             self._flush(directive)
@@ -421,8 +422,7 @@ class Checker:
         array = event.array
         if self._has_lines:
             self._lifetimes.freed(rec.MappedFreed(array, program_line(), f"frees {array.name}"))
-        freed = ev.HostUsed(array, array.address, array.nbytes, True)
-        self._host_access(freed, f"frees {array.name}", judged=False)
+        self._host_access(ev.HostUsed(array, array.address, array.nbytes, True), f"frees {array.name}", judged=False)
 
     def _host_used(self, event: ev.HostUsed) -> None:
         if event.later:

@@ -205,6 +205,14 @@ class CheckedCopies:
         )
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
+    def cut_off(self, directive: Directive) -> None:
+        """Look for races of the copies back of a region whose kernel the program did not live to see."""
+        for entry, device in directive.entries.items() if not directive.kernel else ():
+            if entry.host_begin in directive.returned and entry.would_be_last(False, False):
+                begin, end = entry.host_begin, entry.host_begin + directive.returned[entry.host_begin]
+                did, now = f"copies {entry.name} from the device in {directive.name} when it ends", self._sim.now
+                self._races.access(directive.access(now, HOST, begin, end, True, True, did, entry.name, maps=device))
+
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
         """Look for races of a copy that is not made in this run, but would be in another order of the program's work.
 

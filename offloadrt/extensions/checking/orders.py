@@ -89,6 +89,8 @@ class References:
         flags, cells = event.item.flags, self._counted(event)
         if flags.always:
             directive.always.add(event.begin)
+        if flags.from_:
+            directive.returned[event.begin] = event.nbytes
         if event.entry is None and not event.item.size:
             directive.gone = directive.gone or self._gone(event, directive)
         if not cells or event.begin != event.item.begin:

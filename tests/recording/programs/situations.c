@@ -141,7 +141,7 @@ NI void c_taskgroup_ok(void) { /* ok */
   }
   free(a);
 }
-NI void c_taskwait_grandchild(void) { /* race|fatal error */
+NI void c_taskwait_grandchild(void) { /* race|race+fatal error */
   double *a=mk(N,1);
 #pragma omp parallel num_threads(4)
 #pragma omp single
