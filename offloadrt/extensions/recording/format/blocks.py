@@ -63,6 +63,11 @@ class HostBlock:
     is_unnamed: bool = False
     """Whether no directive names it."""
 
+    @property
+    def title(self) -> str:
+        """Return its name, or else its size and the line that allocates it."""
+        return self.name or f"{self.origin} {self.nbytes} B" + (f" of {self.where}" if self.where else "")
+
     def holds(self, address: int, nbytes: int) -> bool:
         """Tell whether a byte of the array lies at this address."""
         return self.address <= address and address + nbytes <= self.address + self.nbytes
@@ -234,9 +239,9 @@ class HostArrays:
         for block in self.used:
             if id(block) not in places:
                 places[id(block)] = len(arrays)
-                place = f" of {block.where}" if block.where else ""
-                name = block.name or f"{block.origin} {block.nbytes} B{place}"
-                arrays.append(RecordedArray(name, block.address, block.nbytes, block.origin, block.pointer, block.own))
+                arrays.append(
+                    RecordedArray(block.title, block.address, block.nbytes, block.origin, block.pointer, block.own)
+                )
             known.append(ArrayPlace(places[id(block)], block.address))
         return tuple(arrays), known
 

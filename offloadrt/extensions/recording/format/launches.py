@@ -240,7 +240,7 @@ class LaunchTables:
                 strays.append(KernelStray(kind, NONE, 0, party, name))
             elif kind == StrayKind.HOST:
                 block = self._arrays.at(row[1])
-                name = "" if block is None else block.name
+                name = "" if block is None else block.title
                 strays.append(KernelStray(kind, NONE, row[1], self._party(row[2:5], within), name))
             else:
                 array, begin = self._array_at(row[6])
