@@ -72,7 +72,7 @@ LEFT = {6: ["v, by the runtime"], 7: ["v, by the runtime"], 18: ["l, by the runt
         (5, set()),
         (6, {(STALE, "v.data", "", "")}),
         (7, set()),
-        (8, {(OUTSIDE, "memory", "few")}),
+        (8, {(OUTSIDE, "malloc 24 B", "few")}),
         (9, {(OUTSIDE, "memory", "near")}),
         (10, {(STALE, "on_both", "", "")}),
         (11, set()),

@@ -90,7 +90,7 @@ def test_what_a_program_has_left_over_counts_only_at_its_end(tmp_path: Path, cra
         (6, [("stale data", "a", "")]),
         (7, []),
         (8, [("map beyond the array", "table", "long"), ("map beyond the array", "table", "")]),
-        (9, [("outside of what is mapped", "memory", "host's")]),
+        (9, [("outside of what is mapped", "malloc 1200 B of mistakes.c:145", "host's")]),
         (10, [("outside of what is mapped", "memory", "nowhere"), (*DIED, "")]),
         (11, [("outside of what is mapped", "memory", "far"), (*DIED, "")]),
         (12, []),

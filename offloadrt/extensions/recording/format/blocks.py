@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from typing import Final
 
 import attrs
@@ -65,8 +66,10 @@ class HostBlock:
 
     @property
     def title(self) -> str:
-        """Return its name, or else its size and the line that allocates it."""
-        return self.name or f"{self.origin} {self.nbytes} B" + (f" of {self.where}" if self.where else "")
+        """Return its name, or else its size and the line that allocates it, without the folder of its source."""
+        return self.name or f"{self.origin} {self.nbytes} B" + (
+            f" of {PurePath(self.where).name}" if self.where else ""
+        )
 
     def holds(self, address: int, nbytes: int) -> bool:
         """Tell whether a byte of the array lies at this address."""
