@@ -281,7 +281,6 @@ def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
 class Solver:
     """The benchmarks spC and bt: in each time step, kernels on the fields, and three calls with arrays on the stack."""
 
-    name: str
     cells: int
     steps: int
     derived: int
@@ -375,7 +374,7 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
     )
     outside = (*right_hand_side(7, 4), streamed("txinvr", (DERIVED, RIGHT), 16))
     cells, traffic = ends.size(SP_ARRAY) // FIELD_BYTES, ends.work(SP_TRAFFIC)
-    return Solver("spC", cells, ends.length(SP_STEPS), 7, stack, sweeps, outside, traffic, forget, ends.step_numbers)
+    return Solver(cells, ends.length(SP_STEPS), 7, stack, sweeps, outside, traffic, forget, ends.step_numbers)
 
 
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
@@ -404,7 +403,7 @@ def bt(ends: Ends, forget: Forget | None = None) -> Solver:
         CellSweep("substitute", solved, row, stride * block + 2 * FIELD_BYTES),
     )
     outside, cells, steps = right_hand_side(6, 2), ends.size(BT_CELLS), ends.length(BT_STEPS)
-    return Solver("bt", cells, steps, 6, stack, sweeps, outside, 1.0, forget, ends.step_numbers)
+    return Solver(cells, steps, 6, stack, sweeps, outside, 1.0, forget, ends.step_numbers)
 
 
 INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)
