@@ -222,6 +222,23 @@ int main(int count, char **arguments) {
       free(a);
     }
     break;
+  case 20: { /* so many single bytes that of a page only the extent is recorded */
+    enum { WIDE = 65536, FEW = 600 };
+    double *wide = calloc(WIDE, sizeof *wide), *few = malloc(FEW * sizeof *few), *beside = malloc(FEW * sizeof *beside);
+    for (int k = 0; k < WIDE; k += 2)
+      wide[k] = k;
+#pragma omp target map(to : wide[0 : WIDE]) map(tofrom : s)
+    s += wide[2];
+    for (int k = 0; k < FEW; k += 2)
+      few[k] = beside[k] = k;
+#pragma omp target map(to : few[0 : FEW], beside[0 : FEW]) map(tofrom : s)
+    for (int k = 0; k < FEW; k += 2)
+      s += few[k] + beside[k];
+    free(wide);
+    free(few);
+    free(beside);
+    break;
+  }
   }
   printf("%g\n", s);
 }

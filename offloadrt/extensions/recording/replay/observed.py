@@ -1,8 +1,9 @@
 """Events of a replay for an observer besides those of every program: lines, and the host's touches; the oracle.
 
 Touches are recorded in stretches of 64 KiB. A touch of a stretch that several arrays share may be of any of them, so it
-is not reported. How threads that OpenMP did not make are ordered is not recorded: in a program that has some, every
-directive counts as ordered behind those that began before it.
+is not reported; in a recording for a check, it is reported as one that may have been. How threads that OpenMP did not
+make are ordered is not recorded: in a program that has some, every directive counts as ordered behind those that began
+before it.
 """
 
 from __future__ import annotations
@@ -341,10 +342,12 @@ class ObservedReplay:
             self._partly[array.name] = None
         end = begin + nbytes
         first, last = begin // STRETCH, (end - 1) // STRETCH
-        if self._shared[first] > 1 and not exact:
-            begin = (first + 1) * STRETCH
-        if self._shared[last] > 1 and not exact:
-            end = last * STRETCH
+        low = (first + 1) * STRETCH if self._shared[first] > 1 and not exact else begin
+        high = last * STRETCH if self._shared[last] > 1 and not exact else end
+        if self._recording.meta.exact:  # of other arrays all is known, so that what this one may have had counts
+            for one, other in ((begin, min(low, end)), (max(high, low), end)):
+                self._may_touch(array, one, other, kind)
+        begin, end = low, high
         if begin >= end:
             return
         if self.in_run_order:
@@ -353,6 +356,13 @@ class ObservedReplay:
             own = thread if kind & OWN_THREAD else None
             self._tell(HostUsed(array, begin, end - begin, writes, exact, bool(kind & ATOMICALLY), thread=own))
         self.leaves()
+
+    def _may_touch(self, array: HostArray, begin: int, end: int, kind: int) -> None:
+        """Report that the running thread may have accessed some of these bytes, or others beside them."""
+        if begin < end and kind & STORES:
+            self._tell(HostUsed(array, begin, end - begin, None, exact=False))
+        elif begin < end:
+            self._tell(HostUsed(array, begin, end - begin, False, exact=False, later=True))
 
 
 def _listed(names: Iterable[str]) -> str:
