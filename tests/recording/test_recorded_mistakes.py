@@ -108,11 +108,18 @@ def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: 
     assert set(checked(case)) == set(expected)
 
 
-def test_a_variable_of_a_team_has_its_own_name_and_not_that_of_a_pointer_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("case", "raced"),
+    [
+        ("team_tile_in_place", {"tile on device 0"}),  # and not the name of a pointer to it
+        ("team_many_races", {"tile on device 0", "a on device 0"}),  # of which a recording has room for 64
+    ],
+)
+def test_a_race_has_the_name_of_its_variable(tmp_path: Path, case: str, raced: set[str]) -> None:
     program = built("shared.c", tmp_path, "-O2")
-    record([str(program), "team_tile_in_place"], tmp_path / "raw", [1], RecordOptions(check=True))
+    record([str(program), case], tmp_path / "raw", [1], RecordOptions(check=True))
     convert(tmp_path / "raw", tmp_path / "tile.rec")
-    assert {(one.kind, one.subject) for one in said_of(tmp_path / "tile.rec")} == {("race", "tile on device 0")}
+    assert {(one.kind, one.subject) for one in said_of(tmp_path / "tile.rec")} == {("race", name) for name in raced}
 
 
 def test_what_orders_threads_and_teams_in_fortran(tmp_path: Path) -> None:

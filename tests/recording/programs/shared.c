@@ -112,6 +112,21 @@ NI void c_team_tile_in_place(void) { /* race */
   }
   sink=a[5]; free(a);
 }
+NI void c_team_many_races(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target teams num_teams(2) thread_limit(32) map(tofrom:a[0:N])
+  {
+    double tile[40]={0};
+#pragma omp parallel num_threads(32)
+    {
+      int t=omp_get_thread_num();
+#define FOUR(k) tile[k]+=t; tile[k+1]+=t; tile[k+2]+=t; tile[k+3]+=t;
+      FOUR(0) FOUR(4) FOUR(8) FOUR(12) FOUR(16) FOUR(20) FOUR(24) FOUR(28) FOUR(32) FOUR(36)
+      a[t/2]+=tile[t];
+    }
+  }
+  sink=a[5]; free(a);
+}
 NI void c_team_critical_ok(void) { /* ok */
   double *a=mk(N,1),out[6]={0};
 #pragma omp target teams num_teams(6) map(to:a[0:N]) map(from:out)
@@ -310,6 +325,7 @@ static const struct {
     CASE(team_tile_two_regions_ok),
     CASE(team_tile_nowait),
     CASE(team_tile_in_place),
+    CASE(team_many_races),
     CASE(team_critical_ok),
     CASE(team_critical_half),
     CASE(region_private_ok),

@@ -155,20 +155,32 @@ static bool is_lost(uint32_t site) {
   return false;
 }
 
+/* The last race that is not the only one of its array; FINDINGS: there is none. */
+static uint32_t last_of_several(const launch_t *launch) {
+  for (uint32_t last = FINDINGS; last-- > 1;)
+    for (uint32_t i = 0; i < last; i++)
+      if (launch->races[i].array == launch->races[last].array)
+        return last;
+  return FINDINGS;
+}
+
 static void report(array_t *array, uint64_t offset, uint64_t bytes, const mark_t *before, uint32_t way, const mark_t *now,
                    uint32_t now_way) {
   launch_t *launch = this_grid()->launch;
   uint32_t index = is_of_team(array) ? UINT32_MAX : (uint32_t)(array - launch->arrays);
   if (index == UINT32_MAX && (is_lost(before->site) || is_lost(now->site)))
     return;
+  bool is_first = true;
   for (uint32_t i = 0; i < launch->race_count; i++) {
     const race_t *race = &launch->races[i];
+    is_first &= race->array != index;
     uint32_t first = race->party[0].site, second = race->party[1].site;
     if (race->array == index && ((first == before->site && second == now->site) || (first == now->site && second == before->site)))
       return;
   }
-  if (launch->race_count < FINDINGS)
-    launch->races[launch->race_count++] = (race_t){index, offset, bytes, {party_of(before, way), party_of(now, now_way)}};
+  uint32_t at = launch->race_count < FINDINGS ? launch->race_count++ : is_first ? last_of_several(launch) : FINDINGS;
+  if (at < FINDINGS) /* where there is no room, the first race of an array takes the place of a further one of another */
+    launch->races[at] = (race_t){index, offset, bytes, {party_of(before, way), party_of(now, now_way)}};
 }
 
 static void compare(array_t *array, uint64_t cell, const mark_t *mark, uint32_t way, const mark_t *now, uint32_t now_way) {
