@@ -177,7 +177,10 @@ def expand(
     degree: float,
     fresh: float,
 ) -> None:
-    """Give each unvisited neighbour of the frontier its cost, and mark it to be visited."""
+    """Give each unvisited neighbour of the frontier its cost, and mark it to be visited. n: the number of nodes.
+
+    active, degree, fresh: as in `SearchLevel`.
+    """
     for node in range(n):
         if expect(mask[node], probability=active):
             mask[node] = False
@@ -192,7 +195,10 @@ def expand(
 
 @kernel(threads_per_team=THREADS)
 def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
-    """Make the nodes that were marked the next frontier; set `stop` when there are any."""
+    """Make the nodes that were marked the next frontier; set `stop` when there are any. n: the number of nodes.
+
+    reached: as in `SearchLevel`.
+    """
     for node in range(n):
         if expect(updating[node], probability=reached):
             mask[node] = True
@@ -323,14 +329,14 @@ MACH = 1.2
 
 @kernel(threads_per_team=THREADS)
 def copy(old: Floats, variables: Floats, values: int) -> None:
-    """Save the variables with which the iteration starts."""
+    """Save the variables with which the iteration starts. values: how many."""
     for i in range(values):
         old[i] = variables[i]
 
 
 @kernel(threads_per_team=THREADS)
 def step_factor(variables: Floats, areas: Floats, step_factors: Floats, n: int) -> None:
-    """Compute the time step of each element divided by its area."""
+    """Compute the time step of each element divided by its area. n: elements."""
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]
@@ -352,7 +358,11 @@ def flux(
     near: float,
     interior: float,
 ) -> None:
-    """Compute what flows through an element's four faces, with artificial viscosity between elements."""
+    """Compute what flows through an element's four faces, with artificial viscosity between elements. n: elements.
+
+    neighbours: by face and element, as from `Sheet.neighbours`. near: 1.0 if neighbours have close numbers. interior:
+    the part of faces that lie between elements.
+    """
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]

@@ -216,7 +216,7 @@ class Lookup:
 
 
 class PresentTable:
-    """The present table of one device, by host address. A search costs `lookup_s` seconds, and `level_s` per level."""
+    """The present table of one device, by host address. lookup_s, level_s: costs of a search (see `search_s`)."""
 
     __slots__ = ("_begins", "_entries", "_level_s", "_lookup_s", "generation", "known", "search_s")
 

@@ -47,7 +47,11 @@ def legs_ahead(
     ny: Any,
     nz: Any,
 ) -> None:
-    """At each site, multiply two pairs of links in directions m and n: those starting there, and opposite ones."""
+    """At each site, multiply two pairs of links in directions m and n: those starting there, and opposite ones.
+
+    u: the links. w: gets the products. mx, my, mz: a step in direction m. fx, fy, fz: a step in direction n. nx, ny,
+    nz: the lattice's sites in x, y and z.
+    """
     for ix, iy, iz, it, a, b in product(
         range(nx + 1), range(ny + 1), range(nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -77,7 +81,10 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """At each site, multiply two pairs of links for the plaquettes that lie behind the site in direction n."""
+    """At each site, multiply two pairs of links for the plaquettes that lie behind the site in direction n.
+
+    Parameters are those of `legs_ahead`.
+    """
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -93,7 +100,10 @@ def legs_behind(
 
 @kernel(collapse=6)
 def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Sum two plaquettes that have the site as a corner, each as the product of two pairs of links (`w`)."""
+    """Sum two plaquettes that have the site as a corner, each as the product of two pairs of links (`w`).
+
+    v: gets the sum. nx, ny, nz, nt: the size, as in `Lattice`.
+    """
     for ix, iy, iz, it, a, b in product(range(nx), range(ny), range(nz), range(nt), range(3), range(3)):
         total = 0j
         for leg in range(2):
@@ -105,7 +115,10 @@ def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
 
 @kernel(collapse=6)
 def strength(v: Complex, f: Complex, plane: Any) -> None:
-    """Compute a plane's field strength f: the antihermitian part of the summed plaquettes, divided by 8i."""
+    """Compute a plane's field strength f: the antihermitian part of the summed plaquettes, divided by 8i.
+
+    plane: the number of the plane in `PLANES`.
+    """
     for ix, iy, iz, it, a, b in product(
         range(v.shape[0]), range(v.shape[1]), range(v.shape[2]), range(v.shape[3]), range(3), range(3)
     ):
@@ -369,7 +382,10 @@ def begin(b: Complex, x: Complex, r: Complex, rt: Complex, p: Complex) -> None:
 
 @kernel(collapse=5)
 def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <b|b>."""
+    """Compute <b|b>.
+
+    sums: gets the result.
+    """
     total = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         value = b[ix, iy, iz, it, s]
@@ -379,7 +395,10 @@ def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) ->
 
 @kernel(name="product", collapse=5)
 def scalar_product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <rt|q>."""
+    """Compute <rt|q>.
+
+    sums: gets the real and the imaginary part.
+    """
     re = 0.0
     im = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
@@ -406,7 +425,10 @@ def step_alpha(
 
 @kernel(collapse=5)
 def products(t: Complex, r: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <t|t> and <t|r>."""
+    """Compute <t|t> and <t|r>.
+
+    sums: gets the three real numbers.
+    """
     total = 0.0
     re = 0.0
     im = 0.0
