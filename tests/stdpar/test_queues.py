@@ -182,3 +182,19 @@ def test_a_team_of_threads_computes_what_one_does() -> None:
 
     for number, values in enumerate(play(made(), body, threads=3)):
         assert np.array_equal(values, 2.0 * ramp(N, number))
+
+
+@pytest.mark.parametrize(("machine", "overlaps"), [("isambard-mi100", False), ("isambard-a100", True)])
+def test_kernels_of_two_threads_in_one_hardware_queue_follow_one_another_under_hip(
+    machine: str, overlaps: bool
+) -> None:
+    """HIP sets the barrier bit of each kernel's packet, whichever model calls HIP."""
+
+    async def body(t: std.HostThread) -> None:
+        a = await t.new_array("a", 128, phantom=True)
+        await t.for_each(std.par_unseq, SMALL, a)
+
+    run = made(machine, record=True, overrides={"gpu.max_connections": 1})
+    play(run, body, threads=2)
+    first, second = sorted((begin, end) for name, begin, end in spans(run) if name == SMALL.name)
+    assert (second[0] < first[1]) is overlaps

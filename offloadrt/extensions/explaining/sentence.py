@@ -243,7 +243,7 @@ def observe(scenario: Scenario, given: Mapping[str, Any], options: RunSpec) -> O
     assert run.trace is not None
     counted = [row for row in run.trace.rows if EVENTS[row[0]].counts]
     history = history_of(counted, causal_log.rows, causal_log.source_lines, causal_log.arrivals)
-    history.has_barriers = run.options.model == "cuda" and run.spec.flag("stream.barriers")
+    history.has_barriers = run.options.model in ("cuda", "stdpar") and run.spec.flag("stream.barriers")
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S), actor.index) for begin, end, actor in run.windows.spans]
     if not spans:  # a program that used no machine
         spans = [(0, round(run.sim.now * PS_PER_S), _MAIN)]

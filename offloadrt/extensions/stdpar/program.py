@@ -24,6 +24,7 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from offloadrt.driver import CudaDriver
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, Algorithms
 from offloadrt.extensions.stdpar.arrays import UsmArray, adopted
 from offloadrt.extensions.stdpar.elision import (
@@ -486,6 +487,9 @@ class StdPar(OffloadProgram[HostThread]):
     ) -> None:
         options = options or StdParOptions()
         super().__init__(machine, drivers, options, trace)
+        for driver in drivers:
+            if isinstance(driver, CudaDriver):  # on an AMD GPU all implementations launch by HIP
+                driver.device.queues.barriers = machine.spec.flag("stream.barriers")
         self.runtime = StdParRuntime(
             machine, self.devices[0] if self.devices else None, trace, options, self.next_directive
         )
