@@ -102,6 +102,7 @@ def test_what_a_program_has_left_over_counts_only_at_its_end(tmp_path: Path, cra
         (18, [("race", "counter on device 0", "apart")]),
         (19, []),
         (20, [("race", "counter on device 0", "")]),
+        (21, [("outside of what is mapped", "a", ""), ("outside of what is mapped", "b", "")]),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:

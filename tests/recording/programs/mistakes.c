@@ -176,7 +176,14 @@ int main(int argc, char **argv) {
     break;
   case 18: apart(); break;
   case 19: in_tasks(0); break;
-  case 20: in_tasks(1);
+  case 20: in_tasks(1); break;
+  case 21: { /* more of one array than a recording has room for, and then one of another */
+    int *b = calloc(N, sizeof *b);
+#define FOUR(k) a[N + k]++, a[N + k + 1]++, a[N + k + 2]++, a[N + k + 3]++
+#pragma omp target map(tofrom : a[0 : N], b[0 : N])
+    FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32), FOUR(36), b[N]++;
+    free(b);
+  }
   }
   printf("%d\n", sum + counter);
   free(a);

@@ -255,15 +255,28 @@ static bool is_host(uint64_t address) {
   return launch->is_host && launch->is_host(address);
 }
 
+/* Room for a further one; where there is none, the first one of a kind and an array takes that of one which is not the only one of its. */
+static void put_stray(stray_t stray) {
+  launch_t *launch = this_grid()->launch;
+  uint32_t count = launch->stray_count;
+  bool is_first = true;
+  for (uint32_t i = 0; i < count; i++)
+    is_first &= launch->strays[i].kind != stray.kind || launch->strays[i].array != stray.array;
+  if (count < FINDINGS)
+    launch->strays[launch->stray_count++] = stray;
+  for (uint32_t last = count; count == FINDINGS && is_first && last-- > 1;)
+    for (uint32_t i = 0; is_first && i < last; i++)
+      if (launch->strays[i].kind == launch->strays[last].kind && launch->strays[i].array == launch->strays[last].array)
+        launch->strays[last] = stray, is_first = false;
+}
+
 static void add_stray(uint32_t kind, const array_t *array, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site) {
   launch_t *launch = this_grid()->launch;
   for (uint32_t i = 0; i < launch->stray_count; i++)
     if (launch->strays[i].party.site == site && launch->strays[i].kind == kind)
       return;
-  if (launch->stray_count < FINDINGS)
-    launch->strays[launch->stray_count++] = (stray_t){
-        kind, array ? (uint32_t)(array - launch->arrays) : UINT32_MAX, address, bytes,
-        {place_of(site), site, way, this_team()->number, thread_of(this_grid()->current)}};
+  put_stray((stray_t){kind, array ? (uint32_t)(array - launch->arrays) : UINT32_MAX, address, bytes,
+                      {place_of(site), site, way, this_team()->number, thread_of(this_grid()->current)}});
 }
 
 /* How many bytes at an array are nobody's. Of a block of the host's own heap it is the word that the heap has between any two. */
@@ -298,8 +311,7 @@ static void add_variable(uint32_t kind, const char *name, party_t party) {
   for (uint32_t i = 0; i < launch->stray_count; i++)
     if (launch->strays[i].kind == kind && launch->strays[i].address == (uintptr_t)name && launch->strays[i].party.place.line == party.place.line)
       return;
-  if (launch->stray_count < FINDINGS)
-    launch->strays[launch->stray_count++] = (stray_t){kind, UINT32_MAX, (uintptr_t)name, 0, party};
+  put_stray((stray_t){kind, UINT32_MAX, (uintptr_t)name, 0, party});
 }
 
 /* The kernel, in all its threads, computes something that nobody uses: see lost.cpp of the plugin. */
