@@ -17,10 +17,11 @@ from offloadrt.extensions.checking.strands import Clock, Strand
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import Entry
 
-Role = Literal["", "enters", "uses", "leaves", "repeats"]
+Role = Literal["", "enters", "uses", "leaves", "repeats", "updates"]
 """The part that an access has in the mapping of its block. "enters": the map that creates the entry, with its copy to
 the device; the runtime orders the allocation and this copy. "uses": a kernel of a directive that holds a reference.
-"leaves": the unmap that drops the last reference, with its copy back and the free. "": none of these.
+"leaves": the unmap that drops the last reference, with its copy back and the free. "updates": a `target update`. "":
+none of these.
 """
 
 
@@ -208,6 +209,9 @@ class Access:
     clock: Clock | None = None
     """What had happened before the access, if the clock of its strand may have advanced since; None: that clock still
     says it."""
+    is_kept: Callable[[], bool] | None = None
+    """For an update: tells whether a reference certainly keeps the block mapped from before the access until after it.
+    """
     thread: int | None = None
     """The host thread, if the task has asked which thread runs it, as code does that uses data of the thread's own."""
 

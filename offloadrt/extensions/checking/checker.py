@@ -603,7 +603,8 @@ class Checker:
         directive = self._directive(event.cause)
         if not directive.name.startswith("target") or self._is_described(directive, event.item):
             return  # `if_present` of OpenACC, which says so
-        self._mappings.update_missed(self._story(directive, f"updates {event.item.name or 'data'}"), event.item)
+        story, gone = f"updates {event.item.name or 'data'}", self._references.gone(event.device, event.item, directive)
+        self._mappings.update_missed(self._story(directive, story), event.item, event.device, gone)
 
     def _is_described(self, directive: Directive, item: MapItem) -> bool:
         """Tell whether an item is a descriptor or a part of one; nobody misses it where the array itself is mapped."""

@@ -146,8 +146,13 @@ class CheckedCopies:
         there = directive.access(
             now, device, begin, begin + nbytes, to_device, True, did, name, copy.role, block, maps=maps
         )  # fmt: skip
+        is_update = directive.name.startswith("target update") and not directive.strand.is_queue
+        if is_update and entry is not None and block is not None and block.entry is entry:
+            there = attrs.evolve(there, role="updates", is_kept=self._references.keeps(there, entry))
         if maps is None or not to_device or not self._is_sent_again(entry, host, nbytes, brought):
             self._races.access(there)
+        if there.role == "updates" and block is not None and block.was_used:
+            self._races.mapped_use(there, host - begin)
         # A routine may copy between memory of which neither is the other's copy.
         is_counterpart = entry is not None and entry.host_begin - entry.device_begin == host - begin
         if event.array is None or (to_device and entry is not None and not is_counterpart):

@@ -459,8 +459,16 @@ class Mappings:
             )
             self._deleted.append((entry, item.name, (mapping.entered, story), advice))
 
-    def update_missed(self, story: Story, item: MapItem) -> None:
-        """Report a `target update` that does nothing, because its section is not wholly mapped."""
+    def update_missed(self, story: Story, item: MapItem, device: int, gone: tuple[str, Story] | None) -> None:
+        """Report a `target update` that does nothing, because its section is not wholly mapped.
+
+        gone: if it is so because a release came first that nothing orders with it, the array and who released it.
+        """
+        if gone is not None:
+            advice = "Nothing orders the update before the end of the map that it needs: a taskwait or a barrier would."
+            subject = f"{gone[0]} on device {device}"
+            self.mistakes.add("race", subject, (gone[1], story), advice, subject, data=item.name)
+            return
         advice = "Its section is not wholly mapped, so the update does nothing: map it before."
         self.mistakes.add("missed update", item.name, (story,), advice, item.name)
 

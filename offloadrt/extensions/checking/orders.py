@@ -9,6 +9,8 @@ that nothing orders gives its bytes a `Doubt`: a read of them is a race with the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Directive, Intervals
@@ -16,6 +18,7 @@ from offloadrt.extensions.checking.mistakes import Mistakes, Story
 from offloadrt.extensions.checking.strands import Clock, Strand, Strands
 from offloadrt.extensions.checking.versions import Doubt, Versions
 from offloadrt.runtime.events import ItemEnded, ItemFound
+from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 
 _MANY = 16
@@ -92,7 +95,7 @@ class References:
         if flags.from_:
             directive.returned[event.begin] = event.nbytes
         if event.entry is None and not event.item.size:
-            directive.gone = directive.gone or self._gone(event, directive)
+            directive.gone = directive.gone or self.gone(event.device, event.item, directive)
         if not cells or event.begin != event.item.begin:
             return False
         is_first = flags.to and not flags.always and not flags.present and event.found
@@ -131,6 +134,11 @@ class References:
         held = [one for one in first.references if one.is_held(access.strand)]
         return [one for one in held if all(one in cell.references for cell in cells)]
 
+    def keeps(self, access: Access, entry: Entry) -> Callable[[], bool]:
+        """Return what tells, later on, whether a reference keeps the bytes mapped from before to after an access."""
+        held = self.held(access, entry)
+        return lambda: any(one.outlasts(access) for one in held)
+
     def _others(self, device: int, entry: Entry | None, directive: Directive) -> list[Reference]:
         """Return released references of other directives that copy nothing back and may be released later."""
         if not self.strands.concurrent or self.strands.has_queues or entry is None or not entry.size:
@@ -159,18 +167,18 @@ class References:
         held = [one for one in cells[0].references if one.is_held(strand)]
         return held[0] if len(held) == 1 else None
 
-    def _gone(self, event: ItemFound, directive: Directive) -> tuple[str, Story] | None:
+    def gone(self, device: int, item: MapItem, directive: Directive) -> tuple[str, Story] | None:
         """Return the array of which a directive finds no mapping, and the report line on who released that.
 
         Returns None if no such release is unordered with the directive.
         """
         if not self.strands.concurrent or self.strands.has_queues:
             return None
-        (cell,) = self._cells(event.device).cut(event.begin, event.begin + 1)
+        (cell,) = self._cells(device).cut(item.begin, item.begin + 1)
         strand = directive.strand
         for one in cell.references:
             if one.by is not None and one.is_held(strand):
-                return event.item.name, one.by
+                return item.name, one.by
         return None
 
     def is_absent(self, event: ItemFound, directive: Directive) -> bool:

@@ -68,22 +68,23 @@ class Races:
                 cell.most = max(_MANY, 2 * len(kept))
 
     def block_left(self, block: WatchedBlock, entry: Entry) -> None:
-        """Keep the kernels' uses of a mapping that ends, by their host addresses, to compare later kernels with them.
+        """Keep the uses of a mapping that ends, by kernels and updates, to compare later ones with them.
 
         If another thread had mapped the same bytes earlier, it would have used the same block. So its kernels race with
-        these uses even if in this run it got another block.
+        these uses even if in this run it got another block. They are kept by their host addresses.
         """
         shift = entry.host_begin - entry.device_begin
         kept = self._cells(_LIST_ITEMS - block.device)
         for cell in self._cells(block.device).cut(entry.device_begin, block.end) if self.strands.concurrent else ():
-            used = [access for access in (*cell.reads.values(), *cell.writes.values()) if access.role == "uses"]
+            known = (*cell.reads.values(), *cell.writes.values())
+            used = [access for access in known if access.role in ("uses", "updates")]
             for mine in kept.cut(cell.begin + shift, cell.end + shift) if used else ():
                 for access in used:
                     key = access.strand.chain, access.site, access.role
                     (mine.writes if access.writes else mine.reads)[key] = access
 
     def was_used(self, device: int, begin: int, end: int) -> bool:
-        """Tell whether kernels have used some of the host bytes [begin, end) in an earlier mapping on a device.
+        """Tell whether some of the host bytes [begin, end) were used in an earlier mapping on a device.
 
         `block_left` has kept these uses.
         """
@@ -91,7 +92,7 @@ class Races:
         return cells is not None and cells.holds(begin, end)
 
     def mapped_use(self, access: Access, shift: int) -> None:
-        """Compare a kernel's use of mapped data with uses in earlier mappings of the data, and report races.
+        """Compare a use of mapped data, by a kernel or an update, with uses in earlier mappings, and report races.
 
         shift: what must be added to a device address to get the host's. access: the use, by device addresses.
         """
@@ -168,6 +169,9 @@ def _ordered_by_counts(one: Access, other: Access) -> bool:
     if one.block is None or one.block is not other.block:
         return False
     roles = {one.role, other.role}
+    if "updates" in roles and roles & {"enters", "leaves"}:
+        update = one if one.role == "updates" else other
+        return update.is_kept is not None and update.is_kept()
     frees = not roles - {"enters", "uses", "leaves"} and any(
         access.role == "leaves" and access.maps is None for access in (one, other)
     )

@@ -2835,6 +2835,67 @@ NI void c_freed_unnamed(void) { /* race */
   }
   sink=s;
 }
+NI void c_update_beside(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target data map(to:a[0:N])
+#pragma omp target
+      for(int i=0;i<N;i++) a[i]+=1;
+    } else {
+#pragma omp target data map(alloc:a[0:N])
+      {
+#pragma omp target update to(a[0:N])
+      }
+    }
+  }
+  free(a);
+}
+NI void c_update_from_beside(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target map(to:a[0:N])
+      for(int i=0;i<N;i++) a[i]+=1;
+    } else {
+#pragma omp target data map(to:a[0:N])
+      {
+#pragma omp target update from(a[0:N])
+      }
+    }
+  }
+  free(a);
+}
+NI void c_update_halves(void) { /* ok */
+  double *a=mk(N,1);
+#pragma omp parallel num_threads(2)
+  {
+    int lo=omp_get_thread_num()*N/2;
+#pragma omp target data map(alloc:a[0:N])
+    {
+#pragma omp target update to(a[lo:N/2])
+#pragma omp target
+      for(int i=lo;i<lo+N/2;i++) a[i]+=1;
+#pragma omp target update from(a[lo:N/2])
+    }
+  }
+  sink=a[3]; free(a);
+}
+NI void c_update_unheld(void) { /* race */
+  double *a=mk(N,1);
+#pragma omp target enter data map(to:a[0:N])
+#pragma omp parallel num_threads(2)
+  {
+    if(omp_get_thread_num()==0){
+#pragma omp target update to(a[0:N])
+    } else {
+#pragma omp target exit data map(release:a[0:N])
+    }
+  }
+  sink=a[3]; free(a);
+}
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -3090,6 +3151,10 @@ static const struct {
     CASE(freed_behind_task),
     CASE(freed_beside_thread),
     CASE(freed_unnamed),
+    CASE(update_beside),
+    CASE(update_from_beside),
+    CASE(update_halves),
+    CASE(update_unheld),
 };
 
 int main(int count, char **arguments) {
