@@ -281,7 +281,10 @@ class Runs:
 
 
 def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
-    """Return all values offset + Σ step·k with 0 <= k < count for each (step, count), as runs; None if too many."""
+    """Return the elements that nested loops visit, offset + Σ step·k, as stretches of neighbouring elements.
+
+    steps: the (step, count) of each loop, whose k goes from 0 to count - 1. None for more than `MOST_RUNS` stretches.
+    """
     starts, length = np.array([offset], np.int64), 1
     for step, count in sorted((abs(step), count) for step, count in steps):
         if step <= length:
@@ -301,7 +304,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` of the runs that `runs` would return, whose k of the longest steps is smallest."""
+    """Return at most `most` of the runs that `runs` would return: those of the first rounds of the longest steps."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -547,10 +550,10 @@ def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
 def even_places(
     counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
-    """Return the runs of neighbouring elements that affine accesses touch in the course of a launch; None if not known.
+    """Return the runs of neighbouring elements that affine accesses to one array touch in a launch; None if not known.
 
     Runs that touch one another are one run. Accesses that visit the same elements under the same conditions count once.
-    frequency: tells how often an access runs.
+    counting: what is known of the launch. frequency: how often an access runs in an iteration (`Frequency`).
     """
     stretches: list[_Stretch] = []
     for alike in same_elements(accesses):

@@ -243,7 +243,11 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """Finds out what is known of each value in a loop nest's expressions, statement by statement."""
+    """Reads the expressions of a kernel's loop nest, statement by statement, and says what is known of each (`Value`).
+
+    met: collects the accesses and operations that are found. whole, stored: the names that must hold whole numbers, and
+    those that statements assign.
+    """
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest

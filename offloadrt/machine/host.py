@@ -472,7 +472,11 @@ class HostMemory:
             self._host_time.seconds[category] += self._sim.now - arrival
 
     async def copy_on_core(self, nbytes: int, over: Shared | None = None, rate: float | None = None) -> None:
-        """Copy ``nbytes`` bytes as `copy` does, on a core that the caller holds, without a count of host time."""
+        """Copy ``nbytes`` bytes within host memory, on a core that the caller holds; add nothing to the host time.
+
+        ``over`` is the link that the bytes pass between two sockets (None: they pass none). ``rate`` is what the core
+        copies alone, in bytes/s, by default ``bandwidth_1t``.
+        """
         begin, alone = self._sim.now, rate or self._bandwidth_1t
         self._copying.rise()
         try:
@@ -524,10 +528,10 @@ class HostMemory:
             self._host_time.seconds["driver"] += self._sim.now - arrival
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
-        """Use memory as an algorithm on the host does, reading and writing; copies get the rest of the bandwidth.
+        """Let an algorithm on the host read and write memory, which divides its bandwidth among this and all copies.
 
-        The algorithm moves the bytes that an otherwise idle memory moves in ``seconds``, at most at the fraction
-        ``part`` of the memory's rate. Await the result at once.
+        ``seconds`` is the time in which the memory's full bandwidth would move the algorithm's bytes. ``part`` is the
+        largest fraction of that bandwidth (0 to 1) that the algorithm can use. Await the result at once.
         """
         capacity = self._pool.share.capacity
         return self._pool.serve(seconds * capacity, part * capacity)

@@ -72,10 +72,10 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 class TrioWatch(trio.abc.Instrument):
     """A Trio instrument that checks every wake-up of a task that the scheduler did not cause.
 
-    The first violation becomes ``sim.violation``, which ``watchdog`` raises; `livelock_limit` is the simulation's. Trio
-    calls an instrument at each wake-up, which is a tenth of the cost of a native step. So the instrument is added only
-    when a task of the run may wait in Trio itself, which is before Trio can wake it: an actor has parked outside the
-    primitives, or Trio runs tasks that are not new actors.
+    The first violation becomes ``sim.violation``, which ``watchdog`` raises. A run may take `livelock_limit` steps at
+    one instant, more with many actors. Trio calls an instrument at each wake-up, at a tenth of the cost of a step. So
+    the instrument is added only when a task of the run may wait in Trio itself: an actor has parked outside the
+    primitives of `sim`, or Trio runs tasks that are not new actors.
     """
 
     def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:
@@ -114,7 +114,10 @@ class TrioWatch(trio.abc.Instrument):
         self.dormant = False
 
     def unordered_pass(self) -> None:
-        """Note that Trio runs tasks that the scheduler has not woken, taken for new actors until one is not."""
+        """Count a pass of Trio's loop that the scheduler did not cause; watch wake-ups if a task in it is no new actor.
+
+        A pass runs all tasks that are ready. Before it, Trio asks the clock for the time, and the clock calls this.
+        """
         if not (self.dormant or self._counting):
             return
         if task_in_a_step() is not None:  # it is not Trio that asks for the time

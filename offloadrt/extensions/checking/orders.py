@@ -44,11 +44,11 @@ class Reference:
     doubts: list[Doubt] = attrs.field(factory=list)
 
     def outlasts(self, access: Access) -> bool:
-        """Tell whether it is certainly not released before an access."""
+        """Tell whether this reference is certainly not released before an access."""
         return self.released is None or self.knows[access.strand.chain] >= access.epoch
 
     def is_held(self, strand: Strand) -> bool:
-        """Tell whether it is certainly taken, and not certainly released, before what a strand does now."""
+        """Tell whether this reference is certainly taken, and not certainly released, before what a strand does now."""
         released = self.released is not None and strand.comes_after(*self.released)
         return not released and strand.comes_after(*self.taken)
 
@@ -86,8 +86,9 @@ class References:
     def found(self, event: ItemFound, directive: Directive) -> bool:
         """Record that a map item takes a reference to a mapping that exists.
 
-        Returns whether nothing orders the item behind the maps that hold one, so that in another order it would itself
-        copy to the device. The look-up of a pointer by which its pointee is mapped takes no reference.
+        Returns whether this item would itself copy to the device in another order: nothing orders it behind the maps
+        that hold references to the mapping now. A pointer that is only looked up, because its pointee is mapped, takes
+        no reference.
         """
         flags, cells = event.item.flags, self._counted(event)
         if flags.always:
@@ -113,16 +114,23 @@ class References:
         return copies
 
     def may_be_found(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
-        """Return a doubt about bytes that a new mapping brings to the device, if it may find an older one instead.
+        """Return a doubt about the bytes that a new mapping copies to the device, if another order would copy nothing.
 
-        So it may if a reference that was taken before is released in no order with it.
+        entry: the new mapping. directive: the directive that made it. In another order, the directive finds an older
+        mapping of the same bytes and so copies nothing. This is possible if a reference to the older mapping was
+        certainly taken before the directive, but nothing orders the release of that reference with the directive.
+        Returns None if there is no such reference.
         """
         others = self._others(device, entry, directive)
         known = next((one for one in others if directive.strand.comes_after(*one.taken)), None)
         return None if known is None else self._doubt(directive, "the map at {}, which else finds it", known.by)
 
     def may_be_kept(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
-        """Return a doubt about bytes that the last user of a mapping copies back, if it may not be the last user."""
+        """Return a doubt about the bytes that a directive copies back as a mapping's last user.
+
+        It says that the directive may not be the last user in another order. Returns None if it is the last in any
+        order.
+        """
         others = self._others(device, entry, directive)
         what = "the end of the map at {}, which copies back only as the last user"
         return self._doubt(directive, what, others[0].by) if others else None
@@ -189,9 +197,9 @@ class References:
     def ended(self, event: ItemEnded, directive: Directive, story: Story) -> bool:
         """Record that a map item's end releases a reference to a mapping. story: the report line on it.
 
-        Returns whether in another order of the program's work this would be the last one, so that it would copy back.
-        The reference is one of the same directive, or the last one that the directive is ordered behind; `delete`
-        releases all of these.
+        Returns whether this reference would be the last one in another order of the program's work, so that the item
+        would copy back. The released reference is one that the same directive took, or else the last of those that were
+        certainly taken before the directive; `delete` releases all of the latter.
         """
         flags, entry, cells, strand = event.item.flags, event.entry, self._counted(event), directive.strand
         if entry is None or not cells:

@@ -46,13 +46,18 @@ _MOST = 3
 
 @attrs.frozen
 class Dependence:
-    """An uncertain entry (cost or rate of the machine) that decides whether `why` names the right limit of a run.
+    """An uncertain entry of the machine's profile (a cost or rate) on which the sentence of `why` depends.
 
-    correlation: of the entry's position in its range with whether the sentence on the limit holds, from -1 to 1.
+    The sentence names what limits a run. A draw is the same run with random values of all uncertain entries.
     """
 
     entry: str
+    """The name of the entry, such as `alloc.cudaFree`."""
     correlation: float
+    """From -1 to 1, over the draws: between where the entry's value lies in its range, and whether the sentence holds.
+
+    It is positive if the sentence holds more often at large values, negative if it does so at small ones.
+    """
 
 
 @attrs.frozen
@@ -72,13 +77,13 @@ class Robustness:
     failed: int = 0
     """The number of draws in which the run ended with an error."""
     interval: Interval | None = None
-    """The figure of merit (a time in seconds) over the draws."""
+    """The interval of the figure of merit (a time in seconds) over the draws."""
     prediction_interval: PredictionInterval | None = None
     """Where a real machine's figure of merit should lie; None where no similar program was measured."""
     deciders: tuple[Decider, ...] = ()
     """The entries that should be measured next, since their ranges move the time most."""
     screened: str = ""
-    """A sentence on how many entries were tried for `deciders`, and how many were not."""
+    """A sentence that says how many entries were tried to find `deciders`, and how many were not."""
     slower_for_less: tuple[str, ...] = ()
     """A sentence for each entry that makes the run slower at the cheap end of its range."""
 
@@ -94,7 +99,7 @@ class Drawn:
     """The runs with random samples of the uncertain costs (draws), and what limits each run.
 
     shares: in each run, the share (0 to 1) of the critical path that belongs to the resource which limits the original
-    run. robustness: in how many draws the same limits the run. draws: the generator of the samples.
+    run. robustness: in how many draws the same resource limits the run. draws: the generator of the samples.
     """
 
     robustness: Robustness
@@ -175,8 +180,8 @@ _RIVAL = 0.25
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
     """Add to the sentence on a run's limit what else limits the run in many draws: in a quarter of them at least.
 
-    A draw is a run with a random sample of the uncertain costs. sure: in how many draws the same, or something else,
-    limits the run.
+    A draw is a run with a random sample of the uncertain costs. limit: what limits the original run. sure: in how many
+    draws the same resource limits the run, and in how many each other one.
     """
     rival, count = next(iter(sure.others.items()), ("", 0))
     if not sure.draws or count < _RIVAL * sure.draws:
@@ -200,9 +205,9 @@ def with_gains_in_draws(
 ) -> Tried:
     """Run the best changes with some random samples of the uncertain values, too.
 
-    Returns `tried` with intervals of the gains. deadline: a reading of `time.monotonic`, in seconds. trials: makes the
-    changed runs. drawn: the draws, with the original run's time in each. advanced: called with the runs done and asked
-    for.
+    Returns `tried` with intervals of the gains. No run begins after `deadline`, a reading of `time.monotonic` in
+    seconds. trials: makes the changed runs. drawn: the draws, with the original run's time in each. advanced: called
+    with the runs done and asked for.
     """
     best = [one for one in tried.what_ifs if one.gain > 1.0][:_CHANGES]
     numbers = list(zip(drawn.numbers, drawn.merits, strict=True))[:_GAIN_DRAWS]
@@ -305,9 +310,10 @@ def deciding(
     """Add to the robustness the two entries whose ranges change the elapsed time most, and what is slower when cheaper.
 
     Costs whose change had a gain are tried first, since with few random samples chance alone gives a high correlation.
-    budget_s: real time for these runs, in seconds. drawn: the runs with random samples of the costs, whose robustness
-    it is. point, result: the original run and its result. pool, jobs: the executor that makes the runs, and how many it
-    makes at a time. advanced: called with the runs done and asked for.
+    budget_s: real time for these runs, in seconds. drawn: the runs with random samples of the costs, and the robustness
+    to complete. tried: the changes that were tried, with their gains. point, result: the original run and its result.
+    pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done
+    and asked for.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     for one in tried.what_ifs:

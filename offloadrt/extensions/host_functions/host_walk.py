@@ -97,13 +97,13 @@ class HostWalk(ABC, Generic[Op, S]):
     # what a pass does
 
     def emit(self, operation: Op, at: ast.AST) -> None:
-        """Append an operation to the path; `at` is the source node from which it comes."""
+        """Append an operation to the path that the walk is on; `at` is the node of the source from which it comes."""
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
-        """Walk through a function at the point of its call (`at`), in place of the call.
+        """Add the body of a called function to the graph, in place of its call.
 
-        scope: what names stand for in that function.
+        scope: the called function, with what the names in it stand for. at: the call, as a node of the source.
         """
         self.active.append(scope.place)
         self.flow.inlined(scope, self.later(scope.source.tree.body), id(at))
@@ -188,7 +188,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.loop(node, loop, lambda: self.element(node.iter, is_async, node.target))
 
     def round(self, node: ast.For | ast.AsyncFor, element: ast.expr) -> Callable[[], None]:
-        """Return a function that walks through one iteration of a loop, with the loop's variable as `element`."""
+        """Return a function that walks through one iteration of a loop, in which the loop's variable is `element`."""
 
         def walk() -> None:
             self.scope.assign(node.target, element)
@@ -212,10 +212,12 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Walk through a loop for all its iterations; what a name stands for may differ between iterations.
+        """Walk through a loop once, which stands for all its iterations.
 
-        node: the loop. loop: the graph's loop. head: walks through what is executed before each iteration. endless:
-        whether it ends only by a jump.
+        A name that the body assigns to may stand for something else in each iteration, so it stands for nothing known.
+        node: the loop in the source. loop: the loop in the control-flow graph, to be filled. head: a function that
+        walks through what is executed before each iteration (the test, or the step to the next element). endless:
+        whether the loop ends only by a ``break``, ``return`` or ``raise``.
         """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 
@@ -274,9 +276,9 @@ class HostWalk(ABC, Generic[Op, S]):
             self.expression(argument)
 
     def comprehension(self, generators: Sequence[ast.comprehension], parts: Sequence[ast.expr]) -> None:
-        """Walk through the loops of a comprehension. Its names are not those of the function around it.
+        """Walk through the loops of a comprehension, whose names are not those of the function around it.
 
-        generators: its loops. parts: the expressions that it computes for each element.
+        generators: the loops. parts: the expressions that the comprehension computes for each element.
         """
         if not generators:
             for part in parts:

@@ -87,7 +87,10 @@ def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: Directiv
 
 
 class AsyncQueues:
-    """The async queues of all devices, one for each async value, made at first use. All host threads share them."""
+    """The async queues of all devices, which all host threads share.
+
+    Each device has one queue for each value of an `async` clause. A queue is made at its first use.
+    """
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -124,7 +127,7 @@ class KernelTimes:
     kernel_s: float = 0.0
     """The sum of the kernel's times in seconds, each taken on the device where the execution took longest.
 
-    Where JACC's runtime waits for each execution, it is the host's time, with launches and waits.
+    Where JACC's runtime waits for each execution, this is the time that passes on the host for launches and waits.
     """
     communication_s: float = 0.0
     """Seconds of exchanges between devices before and after the kernel."""
@@ -136,8 +139,8 @@ class InFlight:
     """An execution of a kernel that has not ended on all of its devices yet.
 
     left: the number of devices on which it has not ended. longest_s: virtual seconds on the slowest device so far. The
-    time that passes between the launches on different devices is not counted as the kernel's. times: where it is
-    counted once it has ended. divided: whether it is divided among the devices.
+    time that passes between the launches on different devices is not counted as the kernel's. times: the kernel's
+    totals, to which the execution is added when it has ended. divided: whether it is divided among the devices.
     """
 
     times: KernelTimes
@@ -219,9 +222,11 @@ GCC_WITH_POOLS: Final = CompilerModel("gcc", "pool", InternalPool)
 
 
 def compiler_model(name: str, pools: bool = False) -> CompilerModel:
-    """Return the compiler model with this name; with `pools`, GCC's is the one with JACC's two pools.
+    """Return the model of an OpenACC compiler's run-time library: how it manages device memory and copies.
 
-    PGI's library has its pool with or without `pools`. Raises ValueError for a name that does not exist.
+    name: `pgi` or `gcc`. pools: whether GCC's library has the two pools of device memory that JACC gives it, one for
+    the program's data and one for the arguments of launches. PGI's library always has its own pool, so `pools` changes
+    nothing there. Raises ValueError for another name.
     """
     if name not in COMPILERS:
         raise ValueError(f"no compiler {name!r}; there are: {', '.join(sorted(COMPILERS))}")

@@ -255,9 +255,10 @@ class Kept:
 
 @attrs.frozen
 class Endless:
-    """The decision that `algorithm` gets no barrier, because no path after it reaches an operation that needs one.
+    """The decision that the host never waits for `algorithm`, because an endless loop follows the algorithm.
 
-    Such a path loops for ever.
+    No path from the algorithm reaches the end of the function, another algorithm, or an operation before which the host
+    would have to wait.
     """
 
     algorithm: Operation
@@ -273,8 +274,8 @@ Decision = Elided | Kept | Endless
 class Window:
     """Decides, while one host thread runs, where it waits for its offloaded algorithms.
 
-    A window is the time from a thread's first offloaded algorithm to its wait. It remembers whether an algorithm is in
-    flight. elision: whether such waits (barriers) are elided at all; if not, the thread waits after each algorithm.
+    A window is the time from a thread's first offloaded algorithm to the thread's wait (barrier). This object remembers
+    whether an algorithm is in flight. elision: whether barriers are elided; if not, the thread waits after each one.
     system_usm: whether the device can use all host memory.
     """
 
@@ -482,9 +483,12 @@ def _stack_objects(tree: FunctionTree, threads: Set[str]) -> set[str]:
 
 
 class BarrierWalk(HostWalk[Operation, MemoryScope]):
-    """Builds the control-flow graph of a host function, whose nodes are the operations that matter to barriers.
+    """Builds the control-flow graph of a host function, to find where the host waits for its offloaded algorithms.
 
-    The function itself is not inlined into another one.
+    Such a wait is a barrier. The graph's nodes are the algorithms, and the operations before which a barrier may be
+    needed: calls, accesses to memory, returns. The walk begins in a function that the compiler inlines nowhere. It goes
+    through the bodies of the functions that the compiler inlines into this one. source: the function. unit: what the
+    compiler sees at once.
     """
 
     def __init__(self, source: Source, unit: TranslationUnit) -> None:
@@ -510,9 +514,10 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
             self.emit(operation, node)
 
     def operation(self, marker: Marker, name: str, node: ast.AST) -> Operation:
-        """Make an operation for a node. The end of a function or ``with`` gets the number of the block's last line.
+        """Make an operation for a node of the source.
 
-        marker: its kind.
+        marker: the kind of operation. name: what is called or accessed. The operation has the line of the node; for the
+        end of a function or ``with`` this is the block's last line.
         """
         ends = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.With | ast.AsyncWith)
         line = getattr(node, "end_lineno" if ends else "lineno", 0)
@@ -524,7 +529,8 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
         """Append the operation that the end of a ``with`` block stands for, to the path through the function.
 
-        It is the function's return for ``with t.function()``, and a call where entering the block was a call.
+        The end of ``with t.function()`` stands for a return. Any other ``with`` whose begin is a call also ends with a
+        call.
         """
         for item in reversed(node.items):
             context = item.context_expr

@@ -52,9 +52,10 @@ CANDIDATES: dict[str, dict[str, str]] = {
     "otm.strict": {"otm.strict": "true"},
     "otm.evicts": {"otm.evicts": "true"},
 }
-"""Where the authors' public runtime differs from the paper's text.
+"""Settings of `otm` under which it works as the authors' public runtime, where that differs from the paper's text.
 
-It has less memory to place objects in, leaves a byte free, and lets better-ranked objects take the place of others.
+In order: the runtime has less memory to place objects in, leaves a byte free, and lets better-ranked objects take the
+place of others.
 """
 SENSITIVITY: tuple[dict[str, Value], ...] = (
     {"benchmark": "bfs", "placement": EXPLICIT, "size_gb": 0.25},
@@ -86,7 +87,7 @@ class RodiniaGrid(JudgingGrid):
     large: float
     """A size of the synthetic program that does not."""
     part: float
-    """The factor of the device's memory and of all sizes."""
+    """The factor by which the device's memory and all sizes are multiplied; below 1, the runs are shorter."""
 
     @property
     def described(self) -> str:
@@ -96,15 +97,19 @@ class RodiniaGrid(JudgingGrid):
         return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Return one run on the grid's machine, with `part` of its memory."""
+        """Return the description of one run on the grid's machine, whose device memory is multiplied by `part`.
+
+        parameters: those of the scenario. scenario: by default the one of the grid. record: whether to keep the run's
+        events.
+        """
         return self.at(scenario or self.scenario, parameters, {}, record=record)
 
     def at(
         self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """Return a run of a scenario on a machine whose entries in `overrides` have other values.
+        """Return the description of a run, as `point` does, with other values for some entries of the profile.
 
-        record: keep its events.
+        overrides: the new value of each such entry of the machine's profile, by the entry's name.
         """
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
@@ -114,7 +119,7 @@ class RodiniaGrid(JudgingGrid):
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 
     def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
-        """Add the problem size to some parameters, scaled by the same factor as the memory."""
+        """Return `parameters` with the problem size added. size: in GB, before it is multiplied by `part`."""
         return {**parameters, "size_gb": size * self.part}
 
 
@@ -129,7 +134,10 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia for `places`: (benchmark, size in GB, placement). Judges call it with `yield from`."""
+    """Ask for runs of Rodinia, and return the result of each.
+
+    places: (benchmark, size in GB, placement) of each run. The judge of a claim calls this with `yield from`.
+    """
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))
@@ -139,9 +147,10 @@ def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Resul
 
 
 def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run the synthetic program once for each item of `many`: (size in GB, parameters).
+    """Ask for one run of the synthetic program for each item of `many`, (size in GB, parameters); return the results.
 
-    The host reads the kernels' results at the end, because explicit copies bring them back anyway.
+    The host reads the kernels' results at the end, because explicit copies bring them back anyway. The judge of a claim
+    calls this with `yield from`.
     """
     answers: list[Result] = yield [
         grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
@@ -171,7 +180,11 @@ def in_gb(values: Mapping[float, float]) -> dict[str, float]:
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
-    """Measure a benchmark's t(UM) / t(explicit), by size that fits; also return both results at the largest size."""
+    """Measure how long a benchmark takes with unified memory, relative to explicit copies: t(UM) / t(explicit).
+
+    Returns this ratio for each size in GB that fits into device memory, and at the largest of these sizes the results
+    with unified memory and with explicit copies. The judge of a claim calls this with `yield from`.
+    """
     results = yield from runs(
         grid, [(benchmark, size, placement) for size in grid.fitting for placement in (UM, EXPLICIT)]
     )

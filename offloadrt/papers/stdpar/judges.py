@@ -75,12 +75,16 @@ class ApplicationGrid(JudgingGrid):
     def at(
         self, machine: str, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False
     ) -> Point:
-        """Return a run on the machine of this name."""
+        """Return the description of a run on the machine of this name.
+
+        parameters: those of the scenario. scenario: by default the one of the grid. record: whether to keep the run's
+        events.
+        """
         point = self.point(parameters, scenario=scenario, record=record)
         return point if machine == MACHINE else attrs.evolve(point, options=point.options.elsewhere(machine))
 
     def entry(self, machine: str, key: str) -> float:
-        """Return the value that runs on a machine use for one entry of its profile."""
+        """Return the value of one entry of a machine's profile in this grid's runs. key: the entry's name."""
         options = self.at(machine, {}).options
         return profiles.load(machine, options.overrides, options.range_end or "mean", options.runtime).value(key)
 
@@ -95,9 +99,10 @@ class ApplicationGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
-    """Choose the runs that judge the claims.
+    """Choose the sizes and numbers of steps of the runs that judge the claims.
 
-    From `full` over `quick` to `ends` there are smaller problems, fewer steps.
+    extent: `full`, `quick` (smaller problems, fewer steps) or `ends` (even smaller ones). options: the options that all
+    runs have in common.
     """
     all_steps: dict[str, dict[str, Value]] = {
         name: {"size": 0, "steps": 0} for name in ("babelstream", "minibude", "cloverleaf", "tealeaf")
@@ -113,7 +118,11 @@ def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
 
 
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
-    """Run applications for `places`: (machine, parameters). Judges of claims call it with `yield from`."""
+    """Ask for runs of applications, and return their results in the order of `places`.
+
+    places: for each run, the name of the machine and the parameters of the scenario. The judge of a claim calls this
+    with `yield from`.
+    """
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
 
@@ -606,8 +615,9 @@ SCRIPT = {
     ("always", "once_per_batch"): "1 1 2 0 1",
     ("after-sync", "once_per_batch"): "1 0 2 0 1",
 }
-"""The number of arrays that are prefetched for each algorithm of the probe, by mode and reading of `always`. Counted by
-hand.
+"""How many arrays are prefetched before each of the probe's five algorithms, counted by hand.
+
+The key is the prefetch mode and how the mode `always` is understood (`AlwaysReading`).
 """
 
 

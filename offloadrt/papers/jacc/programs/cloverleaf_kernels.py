@@ -22,22 +22,33 @@ SIXTH = 1.0 / 6.0
 
 @attrs.frozen
 class AxisKernels:
-    """The kernels that move matter through the grid along one axis: a sweep.
+    """The kernels of a sweep, which moves mass, energy and momentum through the grid along one axis (advection).
 
-    The volumes of cells and of momentum differ in the second sweep only: those of cells change by the flux along this
-    axis, those of nodes by the flux across it.
+    A time step has two sweeps, one along each axis. Mass and energy belong to cells, momentum to nodes (the corners of
+    cells). Only in the second sweep do the volumes for cells and for nodes differ: the former change by the flux along
+    this axis, the latter by the flux along the other axis.
     """
 
     cell_volumes_first: Kernel
+    """Computes the cells' volumes before and after the sweep, if it is the first of the time step."""
     cell_volumes_second: Kernel
+    """Computes the cells' volumes before and after the sweep, if it is the second of the time step."""
     momentum_volumes_first: Kernel
+    """Computes the volumes that the nodes' masses need, if the sweep is the first of the time step."""
     momentum_volumes_second: Kernel
+    """Computes the volumes that the nodes' masses need, if the sweep is the second of the time step."""
     cell_flux: Kernel
+    """Computes the mass and the energy that flow through the faces between cells."""
     cell_update: Kernel
+    """Computes the density and the energy of each cell after the sweep."""
     node_flux: Kernel
+    """Computes the mass that flows between nodes, as the mean of the mass that flows through four faces."""
     node_mass: Kernel
+    """Computes the mass of each node before and after the sweep."""
     momentum_flux: Kernel
+    """Computes the momentum that flows between nodes."""
     momentum_update: Kernel
+    """Computes the velocity of each node after the sweep."""
 
 
 def _volumes_second(y: int, x: int) -> Callable[..., None]:
@@ -50,7 +61,10 @@ def _volumes_second(y: int, x: int) -> Callable[..., None]:
 
 
 def kernels_along(name: str, y: int, x: int) -> AxisKernels:
-    """Make the kernels of a sweep along x, where (y, x) is (0, 1), or along y, where it is (1, 0)."""
+    """Make the kernels of a sweep along one axis: along x if (y, x) is (0, 1), along y if (y, x) is (1, 0).
+
+    name: the axis, which ends the names of the kernels.
+    """
 
     def volumes_first(volume: Any, flux: Any, across: Any, pre_vol: Any, post_vol: Any, nx: Any, ny: Any) -> None:
         for k, j in product(range(ny + 4), range(nx + 4)):
@@ -277,7 +291,7 @@ BIG = 1.0e21
 GAMMA = 1.4
 """The ratio of specific heats of an ideal gas."""
 SAFETY = 0.7
-"""How much of the time step that the sound speed allows is used; velocities allow half of theirs."""
+"""The fraction that is used of the longest time step that the sound speed allows; of that for velocities, it is half."""
 
 
 @kernel(collapse=2)
@@ -517,7 +531,7 @@ TIME_STEP: Final[Call] = (
     calc_dt,
     ("xarea", "yarea", "celldx", "celldy", "volume", "density0", "viscosity", "soundspeed", "xvel0", "yvel0"),
 )
-"""Finds the least time step that the cells allow, from which the host chooses the step's."""
+"""Finds the smallest of the time steps that the cells allow; the host then chooses the length of the step."""
 _WORKED_ON: Final = (
     *("dt", "xarea", "yarea", "volume"),
     *("density0", "density1", "energy0", "energy1", "pressure", "viscosity"),
@@ -545,7 +559,7 @@ _RESET: Final = Function(
 
 
 def step(axes: str) -> Steps:
-    """List what runs in a time step whose length is known; `axes` is the order of the sweeps, xy or yx."""
+    """List in order what runs in a time step whose length has been chosen. axes: the order of the sweeps, xy or yx."""
     steps: list[Function | Halos] = [*_LAGRANGIAN]
     for first, axis in zip((True, False), axes, strict=True):
         across = "y" if axis == "x" else "x"

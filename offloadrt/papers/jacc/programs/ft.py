@@ -50,14 +50,17 @@ def index_map(twiddle: Doubles, n: int, a: float) -> None:
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
-    """Store the number of stages in front of the roots of unity. Parameters are named as in NPB's FT."""
+    """Store the number of stages as element 0, in front of the roots of unity. Parameters are named as in NPB's FT."""
     for i in range(1):
         u_real[i] = stages
         u_imag[i] = 0.0
 
 
 def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
-    """Compute the roots of unity of a stage. Parameters are named as in NPB's FT."""
+    """Compute the `count` roots of unity of a stage, behind those of earlier stages. angle: between two, in radians.
+
+    Parameters are named as in NPB's FT.
+    """
     for i in range(count):
         u_real[i + count] = math.cos(angle * i)
         u_imag[i + count] = math.sin(angle * i)
@@ -68,12 +71,17 @@ LINES: Final = {
     2: ((1, 0, 0), (0, 0, 1), (0, 1, 0)),
     3: ((0, 0, 1), (1, 0, 0), (0, 1, 0)),
 }
-"""For each transform of the public code (1 along the last dimension, 3 along the first), how an element's three indices
-follow from a, b and c: a thread has the line (a, b), and c runs along it."""
+"""For each transform of the public code (1 along the last dimension, 3 along the first), the factors of (a, b, c) in
+each of an element's three indices: a thread transforms line (a, b), and c counts the points of the line."""
 
 
 def transform_along(number: int) -> Callable[..., None]:
-    """Make the kernel's function that transforms along one dimension, with two scratch arrays."""
+    """Make the function of a kernel that Fourier-transforms all lines of a cube along one dimension, in place.
+
+    number: the dimension, a key of `LINES` (1 is the last dimension, 3 the first). The kernel takes the cube (`real`,
+    `imag`), two scratch arrays of the cube's size (`one_*`, `two_*`), and the roots of unity (`u_*`). n: the points of
+    a line. stages: log2(n). sign: that of the exponent, 1.0 or -1.0.
+    """
     (ka, kb, kc), (ja, jb, jc), (ia, ib, ic) = LINES[number]
 
     def transform(
@@ -116,7 +124,10 @@ def transform_along(number: int) -> Callable[..., None]:
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """Advance one step in time; u1 is then transformed back. Parameters are named as in NPB's FT."""
+    """Advance the Fourier coefficients u0 by one step in time, and copy them to u1, which other kernels transform back.
+
+    Parameters are named as in NPB's FT.
+    """
     for k, j, i in product(range(n), range(n), range(n)):
         real = u0_real[k, j, i] * twiddle[k, j, i]
         imag = u0_imag[k, j, i] * twiddle[k, j, i]
@@ -127,7 +138,7 @@ def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Double
 
 
 def checksum(sums: Doubles, real: Doubles, imag: Doubles, n: int, points: int) -> None:
-    """Add up some points of the result. Parameters are named as in NPB's FT."""
+    """Add up `points` points of the result (real, imag) into the two elements of `sums`, as NPB's FT does."""
     s = 0.0
     t = 0.0
     for p in range(1, points + 1):
@@ -158,7 +169,7 @@ KERNELS: Final[dict[str, Kernel]] = {
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a cube of 2**stages points a side, with a number of iterations."""
+    """Build the program. size: (stages, iterations), for a cube of 2**stages points a side."""
     stages, iterations = size
     n = 1 << stages
     shape = (n, n, n + 1)
