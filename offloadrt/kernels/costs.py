@@ -170,9 +170,9 @@ class Places:
 
 
 def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
-    """Count the operations, accesses and bytes of one launch. walked: what its source contains.
+    """Count the operations, accesses and bytes of one launch. walked: what the kernel's source contains.
 
-    uses: how the nest uses each array. counting: tells how often each part of the source runs for the launch's sizes.
+    uses: how the kernel uses each array. counting: tells how often each part of the source runs for these arguments.
     """
     flops = further = 0.0
     for work in walked.work:
@@ -362,7 +362,10 @@ _PATTERNS: tuple[Pattern, ...] = ("constant", "affine", "irregular", "indirect")
 
 @attrs.frozen(eq=False)
 class KernelAnalysis:
-    """The result of reading a kernel's source (`nest`): its contents (`walked`), parameters and uses of `arrays`."""
+    """What a kernel's source (`nest`) says before any launch: its loops and accesses (`walked`), how it uses `arrays`.
+
+    file, line: where the source is. signature: the kernel's parameters.
+    """
 
     file: str
     line: int
@@ -372,7 +375,7 @@ class KernelAnalysis:
     flops: float
     """Floating-point operations of an iteration; each math function, minimum and maximum is one."""
     waits: Waits
-    """Loads from memory in one iteration, and how often the iteration's thread waits for some."""
+    """Loads from memory in one iteration, and how often the thread waits for loads in that iteration."""
     nest: LoopNest = attrs.field(repr=False)
     places: Memo[Any, Any] = attrs.field(factory=partial(Memo, 256), init=False, repr=False)
     """Cached results of `ElementTrace.places`, by its arguments and a digest of the arrays' contents."""

@@ -50,24 +50,24 @@ Scope = Literal["device", "team"]
 
 
 def expect(value: T, *, probability: float | None = None, trips: float | None = None, near: float | None = None) -> T:
-    """Return `value` itself, and tell the compiler about it, as `__builtin_expect_with_probability` does.
+    """Return `value` itself; hint to the analysis of a kernel, as `__builtin_expect_with_probability` to a compiler.
 
-    `value` is a condition with the `probability` (0 to 1) that it holds, a `range` with the average number of `trips`
-    and the part of them that lies `near` (0 to 1), or an index with that part.
+    `value` is a condition, a `range` or an index. For a condition, `probability` (0 to 1) says how likely it holds. For
+    a `range`, `trips` is its average length. For an index or a range of indices, `near` is the fraction (0 to 1) of the
+    indices that lie near the iteration which uses them.
 
         if expect(mask[i], probability=0.05): ...
         for e in expect(range(first[i], first[i + 1]), trips=6, near=1): ...
         nb = expect(neighbours[i], near=0.9)
 
-    The static analysis uses probabilities that are numbers. (A compiler knows no trip counts of such loops, and neither
-    does LAF, OTM's local access frequency.) Counting a launch's costs uses all hints; there, a hint may also be the
-    name of a scalar parameter of the kernel, so that a phantom program can say how much each launch does.
+    What is read from the source alone uses only probabilities that are numbers, as a compiler knows no trip counts of
+    such loops. The counts of a launch with known arguments use all hints. A hint may then also be the name of a scalar
+    parameter of the kernel, so that a program whose arrays have no values can say how much each launch does.
 
-    `near` describes data that decide an index: the part of their values that lie near the iteration that uses them. A
-    kernel that does its iterations in order accesses these elements in order (the rows of a compressed matrix, the
-    neighbours in a well-numbered mesh). The other values may lie anywhere; without the hint, all may. An index that is
-    unmodified data (``a[expect(neighbours[i], near=1)]``) lies near its iteration's number, and so within the range of
-    `i`; an index that is computed from data lies near an unknown place.
+    A kernel that does its iterations in order accesses the elements with near indices in order: the rows of a
+    compressed matrix, the neighbours in a well-numbered mesh. The other indices may be anywhere; without the hint, all
+    may. A near index that is unmodified data (``a[expect(neighbours[i], near=1)]``) lies near the number of its
+    iteration, and so within the range of `i`. A near index that is computed from data lies near an unknown place.
     """
     return value
 

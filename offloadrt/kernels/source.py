@@ -157,7 +157,7 @@ def first_line(node: ast.stmt) -> str:
 
 
 def check_type(kernel: str, parameter: str, given: object, is_complex: bool = False) -> None:
-    """Raise KernelError for an argument type that a loop nest cannot take.
+    """Raise KernelError if a loop nest cannot take an argument of this type.
 
     given: the element type of the argument for an indexed parameter, or else the type of the argument. is_complex:
     whether the parameter is annotated as an array of complex numbers.
@@ -209,7 +209,7 @@ class Conditional:
 
 @attrs.frozen(eq=False)
 class RangeLoop:
-    """A ``for`` of a `variable` over a ``range``, which may stand inside a call of `expect` (its usual length)."""
+    """A loop ``for variable in range(...)``, or ``in expect(range(...), trips=...)`` with a hint on its length."""
 
     node: ast.For
     variable: str

@@ -183,30 +183,30 @@ def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
 
 @attrs.frozen
 class ConformanceDifference:
-    """The first difference in a recorded program (`case`); step -1 is its outcome. Values are in Python's notation.
-
-    `case` names the program, `field` what differs; `expected` is what the real runtime did, `actual` what the emulator
-    did.
-    """
+    """The first difference between a recorded program's replay and what the real runtime did."""
 
     case: str
+    """The name of the recorded program."""
     step: int
+    """The number of the step that differs, or -1 if only the program's outcome does."""
     field: str
+    """The name of what differs in the step."""
     expected: str
+    """The value of the real runtime, in Python's notation."""
     actual: str
+    """The value of the emulator, in Python's notation."""
 
 
 @attrs.frozen
 class ConformanceRecord:
-    """The JSON record that `conform` prints.
-
-    `cases` is the number of replayed programs, `differing` that of the programs that differ; `differences` has the
-    first difference of each.
-    """
+    """The JSON record that `conform --json` prints: where replays of recorded programs differ from the real runtime."""
 
     cases: int
+    """The number of recorded programs that were replayed."""
     differing: int
+    """The number of these programs in which the emulator did something else than the real runtime."""
     differences: list[ConformanceDifference]
+    """For each differing program, the first difference."""
 
     @classmethod
     def of(cls, report: ConformanceReport) -> ConformanceRecord:

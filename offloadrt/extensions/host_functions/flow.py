@@ -57,9 +57,11 @@ class Node(Generic[Op]):
 
 @attrs.define(eq=False)
 class HostLoop(Generic[Op]):
-    """A loop. `head` is executed before each iteration, and once more when there is no iteration left.
+    """A loop of a host function, in the function's control-flow graph. A round is one iteration.
 
-    Control goes from there to `body` or to what follows. A round is one iteration.
+    Control goes from `start` through the head to `turn`, and from there to the body or to what follows the loop. After
+    the body, control goes back to `start`. So the head is executed once more than the body, unless a jump ends the
+    loop.
     """
 
     test: ast.expr | None
@@ -72,7 +74,9 @@ class HostLoop(Generic[Op]):
     """The node from which control goes to the body or, unless the loop is endless, to what follows. It has no
     successors in code that is never reached."""
     head: list[Piece[Op]] = attrs.field(factory=list)
+    """The nodes, in nested pieces, of what decides whether there is another round: the test, or the next element."""
     body: list[Piece[Op]] = attrs.field(factory=list)
+    """The nodes of the loop's body, in nested pieces."""
 
 
 @attrs.define(eq=False)
@@ -209,9 +213,9 @@ def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> list[str]:
-    """Return the names that are assigned to, without those of functions and comprehensions inside.
+    """Return the names to which a part of the source assigns, except inside nested functions and comprehensions.
 
-    nodes: the parts of the source to search.
+    nodes: the syntax nodes of that part.
     """
     names: dict[str, None] = {}
     for node in nodes:
@@ -510,9 +514,10 @@ STAYS: Final = 124
 
 @attrs.frozen
 class Rounds:
-    """Says how often a loop runs each time that control reaches it; `body` is the mean number of iterations."""
+    """Says how often the parts of a loop are executed each time that control reaches the loop."""
 
     body: float
+    """The mean number of iterations."""
     tests: float
     """The mean number of times that the test of a ``while`` is evaluated."""
     exhausted: float

@@ -46,11 +46,12 @@ class AsyncQueue:
         queue: DirectiveQueue,
         work: Callable[[OffloadDevice, DirectiveQueue], Awaitable[object]],
     ) -> None:
-        """Run `work`, the body of a directive, with the stream of this async queue as the stream of `queue`.
+        """Run `work`, the body of a directive, on the stream of this async queue, which gets a stream if it has none.
 
-        work: called with `device` and `queue`. queue: the directive's own object, which has no stream yet. What the
-        directive leaves for later, such as a free after its copies, is done by the next call of `drain`. If the
-        directive is left before its end, its caller has to do that.
+        device: where the directive runs. queue: the directive's own object, whose stream is set to this one. work:
+        called with `device` and `queue`. The directive may leave work for later, such as a free after its copies; the
+        next call of `drain` does this. If `work` ends by an exception or a cancellation, the caller of `use` has to do
+        it.
         """
         queue.lasts = True
         locked = not (device.plugin.shared_streams and self.used)

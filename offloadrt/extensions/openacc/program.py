@@ -40,7 +40,8 @@ class ArgumentBlocks:
     free of an asynchronous launch is put off: a callback of the stream notes the block, and the next allocation frees
     it. Here an event stands for that callback.
 
-    allocator: where the blocks come from (in libgomp the driver itself).
+    plugin: the runtime's plugin for the device. allocator: where the blocks come from (in libgomp the driver itself).
+    memory: the device's memory, which tells whether a block is still allocated.
     """
 
     plugin: DevicePlugin
@@ -52,8 +53,8 @@ class ArgumentBlocks:
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
         """Call `launch` with a device block that holds its arguments; the block is freed when the launch is over.
 
-        arguments: how many addresses the block holds. queue: copies them there before the launch. Raises
-        OutOfDeviceMemory.
+        queue: the queue in which the addresses are copied to the block before the launch. arguments: how many addresses
+        the block holds. Raises OutOfDeviceMemory.
         """
         await self._free_finished()
         nbytes = max(1, arguments) * ADDRESS_BYTES
@@ -89,7 +90,10 @@ class ArgumentBlocks:
             self._leaving[:0] = finished
 
     async def release(self) -> None:
-        """Free all blocks and return pooled memory, at the end of the program when nothing runs any more."""
+        """Free the blocks whose free was put off, and give the memory of the allocator's pools back to the driver.
+
+        The program calls this at its end, when no kernel runs any more.
+        """
         leaving, self._leaving = self._leaving, []
         for _, block in leaving:
             await self._free(block)

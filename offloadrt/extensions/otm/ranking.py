@@ -58,15 +58,17 @@ class TargetConstruct:
 
 @attrs.frozen(eq=False)
 class HostFunction:
-    """A function of the program that runs on the host, with what the names that it takes from around it stand for.
+    """A function of the program that runs on the host, with the meanings of the outer names in its source.
 
-    `source` is its source, and `names` are the meanings of these names.
+    The meaning of a name is what it stands for: an object (array), a function, a kernel, or another Python object.
     """
 
     source: Source
+    """The source of the function."""
     names: dict[str, Any]
+    """By name: the meaning of each name that the function can use and that belongs to a function around it."""
     defaults: Mapping[str, Any] = {}
-    """What parameters stand for if a call does not give them."""
+    """By parameter: its meaning in a call that gives no argument for it."""
 
 
 @attrs.frozen
@@ -83,7 +85,7 @@ class DataUpdate:
 
 @attrs.frozen
 class Ambiguous:
-    """Stands for the unknown meaning of a name that depends on the path taken. why: the reason, for messages."""
+    """Stands for the meaning of a name that is not known, because it depends on the path. why: the reason, in words."""
 
     why: str
     runs: bool = False
@@ -95,8 +97,8 @@ class Ambiguous:
 class ObjectScope(Scope):
     """Says what the names in a function of the program stand for, and collects the objects (arrays) that it makes.
 
-    `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are those
-    that the user has named.
+    `owner` is the class that the program's host function is a method of, None for other functions. `kernels` are the
+    kernels that the caller of `HostProgram.of` gave, by their text in the source.
     """
 
     def __init__(self, source: Source, owner: Any, kernels: Mapping[str, Kernel]) -> None:
@@ -105,9 +107,7 @@ class ObjectScope(Scope):
         self.folder = Path(source.file).resolve().parent
         self.objects: dict[str, None] = {}
         self.attributes: dict[str, Ambiguous] = {}
-        """What a name or an attribute is, by its text, if the program assigns to it: attributes, and names of the
-        module.
-        """
+        """By text: the attributes, and the names of the module, to which the program assigns; they are ambiguous."""
 
     def inside(self, function: HostFunction, arguments: Mapping[str, Any]) -> ObjectScope:
         """Make the scope of a function that is called with these arguments; other parameters stand for objects."""

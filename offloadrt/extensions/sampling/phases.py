@@ -42,42 +42,50 @@ _UNEVEN_ERRORS = 3.0
 
 @attrs.frozen
 class LeftOut:
-    """A loop of one thread of which some iterations (instances) were not run; times are virtual seconds.
+    """A loop of one thread of which some iterations were not run; times are in virtual seconds.
 
-    `actor` is the thread's index and `skipped` the number of iterations that were not run. `at_begin` and `at_end` are
-    the counts of everything in the run (calls, bytes, times) at `begin_s` and at `end_s`. `group` are the loops of
-    other threads that left out the same iterations.
+    An *instance* is one iteration. Some of those that were run are timed, and stand for those that were left out.
     """
 
     actor: int
+    """The index of the thread."""
     group: _LoopGroup = attrs.field(repr=False, eq=False)
+    """The loops of other threads that left out the same instances."""
     opened_s: float
-    """When the loop began. The timed instances lie between `begin_s` and `end_s`."""
+    """When the loop began."""
     begin_s: float
+    """When the first timed instance began."""
     end_s: float
+    """When the last timed instance ended."""
     durations_s: tuple[float, ...]
-    """The time of each timed instance."""
+    """The time that each timed instance took."""
     change_s: float
     """By how much a timed instance is longer, on average, than the instances before."""
     work_s: tuple[float, ...]
-    """The part of each of `durations_s` that is known to be the host's own work."""
+    """For each of `durations_s`, the part that is known to be the host's own work."""
     mean_work_s: float
-    """The mean of the host's own work in a left-out instance."""
+    """The mean of the host's own work in an instance that was left out."""
     instances: int
     """How many instances the whole loop has."""
     skipped: int
+    """How many instances were left out."""
     at_begin: Ledger = attrs.field(repr=False)
+    """The counts of everything in the run (calls, bytes, times) at `begin_s`."""
     at_end: Ledger = attrs.field(repr=False)
+    """These counts at `end_s`."""
 
     @property
     def seconds(self) -> float:
-        """Return the estimated time (virtual seconds) of all left-out instances together."""
+        """Return an estimate of how long the iterations that were not run would have taken, all together.
+
+        The time is in virtual seconds.
+        """
         times, known = self._differing
         return self.skipped * (statistics.fmean(times) + known)
 
     @property
     def error_s(self) -> float:
-        """Return the standard error, in virtual seconds, of the estimated time of all left-out instances."""
+        """Return the standard error of `seconds`, in virtual seconds."""
         return self.skipped * _standard_error(self._differing[0])
 
     @property
@@ -324,10 +332,10 @@ _STEADY: Final = 0.01
 
 
 def order_parameter(starts: Sequence[float], period: float) -> float:
-    """Return how evenly in step threads are that began an iteration of a loop at these times, from 0 to 1.
+    """Return how closely several threads go through a loop in step: 1 if all do, near 0 if they are spread evenly.
 
-    It is the order parameter of coupled oscillators: 1 if all are at the same point of the period. period: the mean
-    length of their iterations, in seconds. starts: the virtual times, in seconds.
+    This is the order parameter of coupled oscillators. starts: for each thread, the virtual time in seconds at which
+    it began an iteration. period: the mean length of the threads' iterations, in seconds.
     """
     return abs(sum(cmath.exp(2j * math.pi * (start - starts[0]) / period) for start in starts)) / len(starts)
 

@@ -31,11 +31,12 @@ GB = 1 << 30
 def pool_size(
     max_allocation: int, global_memory: int, system_usm: bool = False, requested_gb: float | None = None
 ) -> int:
-    """Return the size of the memory pool on a device in bytes; 0 for no pool.
+    """Return the size in bytes of the memory pool that AdaptiveCpp makes on a device; 0 for no pool.
 
-    There is none with system USM, where the device can use every allocation. requested_gb: the value of
-    ``ACPP_STDPAR_MEM_POOL_SIZE`` in GiB, which overrides everything else. max_allocation, global_memory: the largest
-    allocation that the device allows, and its memory, in bytes. Raises ValueError if it is negative.
+    max_allocation: the largest allocation that the device allows, in bytes. global_memory: the device's memory, in
+    bytes. system_usm: whether the device can use all memory of the host; then there is no pool. requested_gb: the value
+    of ``ACPP_STDPAR_MEM_POOL_SIZE`` in GiB, which overrides the rest; None if it is not set. Raises ValueError for a
+    negative request.
     """
     if requested_gb is not None:
         if requested_gb < 0:
@@ -131,7 +132,7 @@ def _block(nbytes: int, page: int) -> int:
 class HeapCosts:
     """The host time in seconds of one call of malloc or free when no other thread is in the heap.
 
-    libc: in the C library. pool: in the memory pool. lookup: to find out which of these an address is from.
+    libc: in the C library. pool: in the memory pool. lookup: to find out which of the two an address comes from.
     """
 
     libc: float

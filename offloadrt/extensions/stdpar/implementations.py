@@ -34,15 +34,15 @@ from offloadrt.machine import MachineSpec
 from offloadrt.models.host.program import ProgramOptions, has_devices
 
 NEVER = -1
-"""The value of `Allocation.most_recent_batch` for an allocation that no kernel has used."""
+"""The value of `Allocation.most_recent_batch` for an allocation that was never prefetched."""
 
 
 @attrs.define(eq=False)
 class Allocation:
     """An allocation of the bytes [root, root + size).
 
-    most_recent_batch: the number of the batch (what a thread submits between two waits) for which it was last
-    prefetched. root: its address. size: in bytes.
+    root: the address of the first byte. size: the number of bytes. most_recent_batch: the number of the last batch for
+    which the allocation was prefetched; a batch is what a thread submits between two waits.
     """
 
     root: int = attrs.field(on_setattr=attrs.setters.frozen)
@@ -55,7 +55,7 @@ class Allocation:
 
 
 class AllocationMap:
-    """The allocations of a program; they do not overlap."""
+    """The allocations of a program that exist now, each found by any address in it; they do not overlap."""
 
     def __init__(self) -> None:
         self._allocations: AddressMap[Allocation] = AddressMap()
@@ -68,7 +68,10 @@ class AllocationMap:
         return iter(self._allocations)
 
     def add(self, address: int, size: int) -> Allocation:
-        """Add a new allocation. Raises ValueError if it has no bytes or overlaps another one."""
+        """Add and return a new allocation of `size` bytes that begins at `address`.
+
+        Raises ValueError if `size` is below 1 or the allocation overlaps another one.
+        """
         if size < 1:
             raise ValueError(f"an allocation at {address:#x} has {size} bytes; it has at least one")
         before = self._allocations.before(address + size - 1)
@@ -196,7 +199,8 @@ class Offloading(enum.Enum):
 class SubmitPath(enum.Enum):
     """The software layers through which a submission passes; the machine's profile has their cost.
 
-    DIRECT: the backend's in-order queue, without the layers of SYCL. SYCL: a SYCL queue. VENDOR: the vendor's runtime.
+    DIRECT: an in-order queue of the backend (such as a CUDA stream), without SYCL. SYCL: a SYCL queue. VENDOR: the
+    vendor's runtime.
     NONE: nothing is submitted.
     """
 
@@ -283,7 +287,7 @@ class Implementation:
     """Features about which the paper does not say whether this implementation has them; they are taken as absent."""
 
     def offloads(self, algorithm: str, policy: ExecutionPolicy, independent_progress: bool) -> bool:
-        """Tell whether an algorithm with this policy may run on the device; the kernel's pointers do not matter here.
+        """Tell whether an algorithm with this policy may run on the device, if the device can use all its pointers.
 
         independent_progress: whether the device's work items make progress independently of one another. Raises
         ValueError for an algorithm that does not exist.

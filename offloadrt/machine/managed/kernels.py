@@ -86,7 +86,10 @@ class FaultBuffer:
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return the seconds until the GPU has written the first entry, rounded up to a multiple of `each_s`."""
+        """Return in how many seconds from now the GPU will have written the buffer's first entry.
+
+        They are rounded up to a multiple of ``each_s``, at least one. The buffer must not be empty.
+        """
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0
@@ -219,8 +222,8 @@ class ManagedSpec:
 class ManagedKernels:
     """Runs a device's kernels over managed memory, as a part of the compute units' actor.
 
-    Kernels that miss pages write faults to ``buffer``, which the unified-memory driver empties. ``ports``: by
-    direction.
+    Kernels that miss pages write faults to ``buffer``, which the unified-memory driver empties. ``ports``: the ports to
+    host memory, by direction.
     """
 
     def __init__(

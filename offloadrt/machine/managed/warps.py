@@ -189,10 +189,10 @@ class Warps:
         self._look = max(_AHEAD, int(np.diff(self._starts).max(initial=0)))
 
     def go_on(self, pages: ManagedPages, served: Mapping[int, int]) -> None:
-        """Let each uTLB that holds nothing back any more take requests up to the next page that is missing.
+        """Let each uTLB that holds no request back take requests of its warps until one misses a page.
 
-        served: the bit sets, by block, of pages that came while the uTLB waited; they count as touched even if gone
-        again.
+        pages: tells which pages are present. served: by block, the bit set of pages that came since requests were held
+        back. A request held back for such a page is complete, even if the page is gone again.
         """
         self._release(pages, served)
         holds = np.zeros(int(self._tlb.max(initial=0)) + 1, np.bool_)

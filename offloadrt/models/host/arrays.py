@@ -171,7 +171,7 @@ class ProgramArrays:
         return address
 
     def add(self, array: HostArray, written: bool) -> HostArray:
-        """Register an array that has an address already. written: whether the program has populated its pages."""
+        """Register and return an array that has an address. written: whether the program has populated its pages."""
         begin, nbytes = array.address, array.nbytes
         if self.tell is not None:
             self.tell(ArrayMade(array))
@@ -185,9 +185,9 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Bin:
-        """Remove a heap array's block from those in use; return its bin, to which the caller adds the address.
+        """Count a heap array's block as in use no more; return the bin (list of free blocks) that the block came from.
 
-        Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
+        The caller appends the array's address to the bin, so that the block can be used again. Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
         """
         if not isinstance(array, HostArray):
             raise TypeError(f"free takes an array of the program, not {array!r}")

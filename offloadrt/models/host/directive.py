@@ -292,8 +292,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Region(AsyncOnly, ABC, Generic[T_co]):
     """A structured region of a program: ``async with region as value``, where `begin` returns the value.
 
-    A region that is made and never entered (`entered`) by `async with` maps nothing, which is a likely mistake, so it
-    warns. A region that was stored in a variable may stay unused.
+    A region that is made and not entered (`entered`) by `async with` maps nothing. That is a likely mistake, so a region
+    that is dropped in the line that makes it warns. One that was stored in a variable may stay unused.
     """
 
     directive: ClassVar[str]
@@ -301,10 +301,10 @@ class Region(AsyncOnly, ABC, Generic[T_co]):
     _made_at: tuple[CodeType, int] | None = None
 
     def made(self) -> None:
-        """Remember the line of the program that makes the region, once the clauses of the region have been checked.
+        """Remember the program's line that makes this region, for the warning about a region that is never entered.
 
-        A region's ``__init__`` must call this, and a method of the thread must call ``__init__``: the program's line is
-        in frame 3, or in frame 4 behind a check of arguments.
+        A subclass's ``__init__`` calls this after it has checked the clauses. Only a method of the thread may call that
+        ``__init__``: then the program is stack frame 3 (0 is this method), or 4 behind a wrapper that checks arguments.
         """
         program = next(each for each in (sys._getframe(3), sys._getframe(4)) if each.f_code is not CHECKED)
         self._made_at = program.f_code, program.f_lineno

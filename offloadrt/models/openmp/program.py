@@ -69,12 +69,12 @@ class OpenMP(OffloadProgram[HostThread]):
     """An OpenMP program on an emulated machine: devices, teams of host threads, globals and mappers.
 
     The settings of LLVM's environment variables are entries of the machine's profile (`memory_manager.threshold`,
-    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. Raises ValueError for an unknown name as an
-    option's value, and for a configuration that lacks its host_program; UnifiedMemoryUnavailable when the devices lack
-    what the configuration requires.
+    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. `drivers`: by process and device. Raises
+    ValueError for an unknown name as an option's value, and for a memory configuration that needs an analysis of the
+    program's source (its `host_program`) and has none. Raises UnifiedMemoryUnavailable when the devices lack what the
+    memory configuration requires.
 
-    A program ends with `finish`: deferred tasks complete, pooled device memory is returned. `drivers`: by process and
-    device.
+    A program ends with `finish`: deferred tasks complete, and memory pools give device memory back.
     """
 
     tells_uses: ClassVar[bool] = True

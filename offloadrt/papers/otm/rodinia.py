@@ -177,9 +177,9 @@ def expand(
     degree: float,
     fresh: float,
 ) -> None:
-    """Give each unvisited neighbour of the frontier its cost, and mark it to be visited. n: the number of nodes.
+    """Give each unvisited neighbour of the frontier its cost, the level; mark it in `updating` as newly reached.
 
-    active, degree, fresh: as in `SearchLevel`.
+    mask: whether each node is in the frontier. nodes, edges: as in `Graph`. n: the number of nodes. active, degree, fresh: as in `SearchLevel`.
     """
     for node in range(n):
         if expect(mask[node], probability=active):
@@ -283,7 +283,7 @@ FAR: Final = -2
 
 @attrs.frozen
 class Sheet:
-    """A mesh of `length` by `width` elements. `numbering` says whether neighbours have close numbers."""
+    """A mesh of `length` by `width` elements for CFD. `numbering` says whether neighbours have close numbers."""
 
     length: int
     width: int
@@ -329,14 +329,14 @@ MACH = 1.2
 
 @kernel(threads_per_team=THREADS)
 def copy(old: Floats, variables: Floats, values: int) -> None:
-    """Save the variables with which the iteration starts. values: how many."""
+    """Copy `variables`, with which the iteration starts, to `old`. values: the number of their elements."""
     for i in range(values):
         old[i] = variables[i]
 
 
 @kernel(threads_per_team=THREADS)
 def step_factor(variables: Floats, areas: Floats, step_factors: Floats, n: int) -> None:
-    """Compute the time step of each element divided by its area. n: elements."""
+    """Compute the time step of each of `n` elements, divided by the element's area."""
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]
@@ -358,10 +358,13 @@ def flux(
     near: float,
     interior: float,
 ) -> None:
-    """Compute what flows through an element's four faces, with artificial viscosity between elements. n: elements.
+    """Compute how much density, momentum and energy flows through the four faces of each of `n` elements.
 
-    neighbours: by face and element, as from `Sheet.neighbours`. near: 1.0 if neighbours have close numbers. interior:
-    the part of faces that lie between elements.
+    The scheme adds artificial viscosity between elements. All arrays are flat. neighbours: [face, element], as from
+    `Sheet.neighbours`. normals: [direction, face, element], the outward normals. variables: [quantity, element], with
+    the quantities density, three momenta and energy. fluxes: the result, like `variables`. far_field: as from the
+    function of that name. near: 1.0 if neighbours have close numbers, else 0.0. interior: the fraction of the faces
+    that lie between two elements.
     """
     for i in range(n):
         density = variables[i]
@@ -426,7 +429,7 @@ def flux(
 def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floats, n: int, part: float) -> None:
     """Compute the variables after one Runge-Kutta stage from those at the start of the iteration.
 
-    part: what the step is divided by in this stage.
+    n: the number of elements. part: the number by which the time step is divided in this stage.
     """
     for i in range(n):
         factor = step_factors[i] / part
@@ -539,7 +542,11 @@ def gradients(
     cols: int,
     q0: float,
 ) -> None:
-    """Compute the differences to the neighbours, and the diffusion coefficient that follows from them."""
+    """Compute each point's differences to its four neighbours, and the diffusion coefficient that follows from them.
+
+    J: the image, flat. c: the coefficients. dN, dS, dW, dE: the differences. iN, iS, jW, jE: for each row or column, the
+    number of its neighbour. rows, cols: those of the image. q0: the speckle scale, squared.
+    """
     for i in range(rows):
         for j in range(cols):
             k = i * cols + j
@@ -573,7 +580,10 @@ def diffuse(
     cols: int,
     rate: float,
 ) -> None:
-    """Advance the image by the divergence of coefficient times gradient."""
+    """Advance the image by one step: add `rate` times the divergence of coefficient times gradient.
+
+    The arrays are those of `gradients`.
+    """
     for i in range(rows):
         for j in range(cols):
             k = i * cols + j

@@ -137,7 +137,7 @@ def touching_of(
 ) -> Touching:
     """Return the accesses of a launch to host memory.
 
-    `items`: the map items. `arrays`: those among the arguments; `on_host`: whether the device uses each in place.
+    `items`: the map items. `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
 
     A kernel reaches a global of the host through a pointer on the device, which takes `usm.global_indirection` longer.
     """
@@ -402,7 +402,7 @@ _AFTER: Final = (
 """LLVM's messages when the data of a region could not be mapped, or unmapped."""
 
 GlobalsOf = Callable[[OffloadDevice, HostArray], Binding | None]
-"""Returns the binding of a global that is no argument of a region, on a device."""
+"""Returns where a device's kernels find a global that the region does not map; None for any other array."""
 Body = Callable[[], None]
 """Computes a kernel's result, at the kernel's end."""
 
@@ -410,7 +410,11 @@ Body = Callable[[], None]
 async def target(
     device: OffloadDevice, queue: DirectiveQueue, region: OffloadedRegion, call: str, globals_of: GlobalsOf
 ) -> None:
-    """Run a target region: map, launch, unmap. The caller then synchronizes. globals_of: says where globals are."""
+    """Run a target region: map its items, launch its kernel, end the mappings. The caller then synchronizes `queue`.
+
+    call: the directive's name in errors. globals_of: returns where the kernel finds a global that `region` does not
+    map. Raises MappingError and DriverError.
+    """
     hooks, items = device.hooks, region.items
     if hooks.before_target is not None:
         await hooks.before_target(region.launch, items, region.arguments, queue, call)

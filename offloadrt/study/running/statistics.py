@@ -339,11 +339,11 @@ SAMPLERS: Final = Registry[Any]("way to sample phases", "offloadrt.phases")
 
 
 class Windows:
-    """The measured windows of a run, which add up. Until the first one is opened, everything is measured.
+    """Measures the windows of a run, the parts of virtual time in `Run.measure`, and adds up what happens in them.
 
-    A window is a part of virtual time (`Run.measure`). `sample_phases`: whether steps may be left out. `ledger` returns
-    the run's counts so far; `calls` is the object in which the machine counts API calls. All figures include an
-    estimate of the steps that sampled phases leave out (`phases`); `spans`, the begin and end of each window, do not.
+    Without any window, the whole run is measured. ledger: returns the counts of the whole run so far. calls: the object
+    in which the machine counts API calls. sample_phases: whether some iterations (steps) of long loops are not run;
+    `phases` chooses them. All figures then include an estimate of the steps that are not run; `spans` does not.
     """
 
     def __init__(
@@ -428,18 +428,18 @@ class Windows:
 
     @property
     def counted(self) -> Ledger:
-        """Return the counts since the start, measured or not, with the estimates for all skipped steps."""
+        """Return the counts of the whole run so far, in windows or not, with the estimates for all skipped steps."""
         phases = self.phases.estimates(0.0, self._sim.now)
         return reduce(Ledger.__add__, (phase.more for phase in phases), self._ledger_now())
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return the estimates for skipped steps of sampled phases, of those steps that lie in closed windows."""
+        """Return, phase by phase, the estimates for the steps in closed windows that were not run."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property
     def calls_outside(self) -> Calls:
-        """Return the counts and times of API calls outside the windows so far; empty when no window was opened."""
+        """Return the counts and times of API calls outside all windows so far; empty if there was no window."""
         if not self._explicit:
             return Calls()
         return _all_of(self._outside, self._counting) if self._open is None else _all_of(self._outside)

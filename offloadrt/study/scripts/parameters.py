@@ -61,7 +61,10 @@ def unit_of(name: str) -> str | None:
 
 
 def read_int(name: str, text: str) -> int:
-    """Read a whole number for parameter `name`. Raises ValueError for no number, ParameterError for a wrong unit."""
+    """Return the whole number that `text` stands for: ``16``, ``0x10``, ``64Ki``, or ``20GB`` for a name in ``_gb``.
+
+    Raises ValueError for a text that is no whole number, ParameterError for a unit that does not fit parameter `name`.
+    """
     for base in (0, 10):
         try:
             return int(text, base)
@@ -74,7 +77,10 @@ def read_int(name: str, text: str) -> int:
 
 
 def read_float(name: str, text: str) -> float:
-    """Read a number for parameter `name`. Raises ValueError for no number, ParameterError for a wrong unit."""
+    """Return the number that `text` stands for, in the unit in which the name of parameter `name` ends.
+
+    Raises ValueError for a text that is no number, ParameterError for a unit that does not fit the name.
+    """
     try:
         return float(_exact(name, text))
     except OverflowError:

@@ -85,7 +85,7 @@ class PartKind(enum.IntEnum):
     RECEIVE = 2
     """A receive; peer: the rank whose message it matched."""
     PROBE = 3
-    """A look for a message that can be received (MPI_Probe, MPI_Iprobe)."""
+    """A check for a message that can be received (MPI_Probe, MPI_Iprobe)."""
     MATCHED = 4
     """The message that a blocking receive or a probe has matched."""
     AWAITED = 5
@@ -224,16 +224,19 @@ class OmptOperation(enum.IntEnum):
 
 
 class StopKind(enum.IntEnum):
-    """The reasons why AdaptiveCpp's compiler cannot remove the barrier (wait) after parallel algorithms at a line."""
+    """What a source line does for which the host must first wait for the parallel algorithms before it.
+
+    AdaptiveCpp's compiler removes that wait (barrier) where it can, but not before such a line.
+    """
 
     ACCESS = 1
-    """The host loads or stores memory there."""
+    """The line loads or stores memory on the host."""
     CALL = 2
-    """A function is called there that is not inlined."""
+    """The line calls a function that is not inlined."""
     EXIT = 3
-    """The function returns there."""
+    """The line leaves the function that called the algorithms."""
     ALLOCATION = 4
-    """Memory is allocated or freed there."""
+    """The line allocates or frees memory."""
 
 
 class EndKind(enum.IntEnum):

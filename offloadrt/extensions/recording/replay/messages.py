@@ -24,23 +24,27 @@ _ENDS_ALL: Final = "MPI_Finalize"
 
 @attrs.define(eq=False)
 class MessageBuffers:
-    """Reports the buffers of recorded MPI calls to the observer of a replay.
-
-    on_device: returns the device address of a buffer; None for host memory. array_at: returns the array of a number in
-    the recording as the running task sees it; None if it does not exist. next_directive: gives a number to a call.
-    observed: passes the reports on.
-    """
+    """Reports which memory the MPI calls of a replayed recording read and write, so that a checker can find races."""
 
     observed: ObservedReplay
+    """Passes the reports on to the observer of the replay."""
     recording: Recording
+    """The recording of the process whose MPI calls are replayed."""
     on_device: Callable[[ReplayedPart], DevicePointer | None]
+    """Returns the device address of a call's buffer in the replay; None for a buffer in host memory."""
     array_at: Callable[[int], HostArray | None]
+    """Returns the replay's array for a number of an array in the recording; None if it does not exist at present."""
     next_directive: Callable[[], int]
+    """Returns a new directive number, by which a use of device memory is reported."""
     _pending: dict[int, None] = attrs.field(factory=dict)
     """The requests of messages that are not complete yet."""
 
     def tell(self, call: int, parts: int) -> None:
-        """Report MPI call number `call` with list number `parts` of arguments."""
+        """Report the buffers that an MPI call uses, and the nonblocking messages that it completes.
+
+        call: the index of the call in `Dictionaries.mpi_calls`. parts: the number of the list of the call's parts
+        (buffers, requests, messages) in the recording.
+        """
         site, messages = self.recording.dictionaries.mpi_calls[call], dict[int, list[ReplayedPart]]()
         for part in parts_of(self.recording, parts):
             if part.kind in (PartKind.COMPLETED, PartKind.DROPS):  # a program that frees one knows of its end otherwise

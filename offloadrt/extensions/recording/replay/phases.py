@@ -32,9 +32,9 @@ class ReplayedPhases:
     """By number of a phase that ends in another task: the actor that is in it."""
 
     def begin(self, actor: Actor, phase: int, number: int) -> None:
-        """Begin a named phase of the program in an actor (thread).
+        """Begin a named phase of the program in a thread (`actor`).
 
-        number: NONE, or the number of a phase that ends in another task.
+        phase: the index of the phase's name. number: NONE, or a number by which `end` finds the phase in another task.
         """
         if self._trace is None or self._trace.causal_log is None:
             return
@@ -44,10 +44,12 @@ class ReplayedPhases:
         self._trace.causal_log.begin(actor, self._name(phase))
 
     def end(self, actor: Actor, phase: int, number: int) -> None:
-        """End a named phase of the program in this actor (thread), or in the one that began the phase.
+        """End a named phase of the program.
 
-        Ranges may end in another order than they began, but activities are nested: those inside this one end with it
-        and begin again. number: NONE, or the number of a phase that ends in another task than it began.
+        actor: the thread that ends the phase. phase: the index of the phase's name. number: NONE for a phase of this
+        thread; else the number of a phase that began with it, perhaps in another thread, and ends there. A program may
+        end its phases in any order, but the activities of a thread are nested. So the activities that began inside the
+        phase end with it, and begin again at once.
         """
         if self._trace is None or (log := self._trace.causal_log) is None:
             return

@@ -80,7 +80,10 @@ class FaultRules:
     """``uvm_perf_prefetch_enable``."""
 
     def loop(self, run: Run, phantom: bool = True) -> KernelLoop:
-        """Set the entries of the machine's profile for a CUDA program, and return the object that times it."""
+        """Set these rules in the machine's profile for a CUDA program, and return the object that times the program.
+
+        phantom: whether arrays have no values.
+        """
         run.options = CUDAOptions(phantom=phantom)
         if self.batch_limit is not None:
             run.set("fault.batch_max", self.batch_limit)
@@ -96,7 +99,10 @@ AS_PROFILED: Final = FaultRules()
 
 @attrs.define
 class KernelLoop:
-    """The timed part of a program; `figures` returns what was measured in it. begin: virtual seconds."""
+    """Times a part of a program's `run`; `figures` returns what was measured.
+
+    begin: the virtual time, in seconds, at which the timed part began.
+    """
 
     run: Run
     begin: float = 0.0
@@ -148,8 +154,8 @@ def batch_figures(batches: Sequence[FaultBatch]) -> dict[str, Value]:
     """Return how many faults and bytes the batches have, and how long they take.
 
     ``faults`` are the entries in the fault buffer, ``pages`` those that remain when duplicates are merged. Shares of
-    phases are ratios of medians. Without batches there are only sums. The line of time over bytes is left out if all
-    batches have equally many bytes.
+    phases are ratios of medians. Without batches, the result has sums only. The straight line that is fitted to time
+    over bytes is left out if all batches have equally many bytes.
     """
     names = ("begin", "fetched", "preprocessed", "locked", "served", "end", "faults", "pages", "blocks", "nbytes")
     columns = [np.array([getattr(batch, name) for batch in batches], float) for name in names]
@@ -225,13 +231,16 @@ def five_point(source: Floats, target: Floats, n: int) -> None:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def touch(data: Floats, pages: int, words: int) -> None:
-    """Write one word of each page; each thread has one page."""
+    """Write one word of each of `pages` pages, one page a thread. words: the words in a page."""
     for page in range(pages):
         data[page * words] = 1.0
 
 
 async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[Any]:
-    """Make three managed arrays, write them, run STREAM's triad over them on the device, timed by `loop`."""
+    """Make three managed arrays of `elements` numbers, write them, and run STREAM's triad on them on the device.
+
+    `loop` times the triad. Returns the arrays.
+    """
     arrays = [await t.malloc_managed(name, elements, written=True) for name in "abc"]
     async with loop.timed():
         await t.launch(triad, *arrays, 3.0, grid=min(MOST_BLOCKS, -(-elements // BLOCK)), block=BLOCK)
@@ -242,7 +251,7 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
     """Make two managed grids, write them, iterate the five-point stencil between them on the device, and return both.
 
-    occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
+    n: the points of a grid along one side. occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
     """
     if occupied_mib:
         await t.malloc(occupied_mib * MIB)
@@ -257,7 +266,10 @@ async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int,
 
 
 async def touch_pages(t: cuda.HostThread, loop: KernelLoop, nbytes: int, block: int) -> None:
-    """Make a managed array, write it, and touch its pages in order on the device. block: threads per block."""
+    """Make a managed array of `nbytes` bytes, write it, and touch its pages in order on the device, timed by `loop`.
+
+    block: threads per block.
+    """
     pages = -(-nbytes // 4096)
     data = await t.malloc_managed("data", pages * PAGE_WORDS, written=True)
     async with loop.timed():
@@ -305,9 +317,10 @@ def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cos
 
 
 async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
-    """Make three `n` x `n` matrices in managed memory, multiply two of them into the third, and return all three.
+    """Multiply two `n` x `n` matrices in managed memory on the GPU, as a library's SGEMM does; return all three arrays.
 
-    The calling thread has filled all three before the launch; only the launch is timed.
+    The host thread `t` allocates the two factors and the product, and writes all three. `loop` then times one launch
+    with its wait.
     """
     arrays = [await t.malloc_managed(name, (n, n), fill=1.0 if name != "c" else 0.0) for name in "abc"]
     async with loop.timed():
@@ -317,7 +330,10 @@ async def sgemm(t: cuda.HostThread, loop: KernelLoop, n: int) -> list[Any]:
 
 
 async def cufft(t: cuda.HostThread, loop: KernelLoop, n: int) -> None:
-    """Transform an array in place (FFT). Each pass does as many stages as fit into shared memory."""
+    """Make a managed array of `n` complex numbers, and transform it in place on the GPU (FFT), timed by `loop`.
+
+    Each pass over the data does as many stages as fit into shared memory.
+    """
     data = await t.malloc_managed("data", (n, 2), written=True)
     stages = max(1, math.ceil(math.log2(n)))
     passes = max(1, math.ceil(stages / math.log2(POINTS_A_PASS)))
@@ -347,7 +363,7 @@ CHUNKS: Final = 256 * 256
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def increment(data: Floats, pages: Ints, words: int) -> None:
-    """Read and write one word of each listed page; each thread has one page."""
+    """Read and write one word of each page in the list `pages`, one page a thread. words: the words in a page."""
     for k in range(len(pages)):
         data[expect(pages[k] * words, near=1)] = data[expect(pages[k] * words, near=1)] + 1.0
 

@@ -396,7 +396,7 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow(acc.KernelTimes):
-    """The totals of one kernel so far. `adapted` says whether it is divided among the devices in the end."""
+    """The totals of one kernel so far. adapted: whether the kernel's last execution was divided among the devices."""
 
     adapted: bool = False
 
@@ -419,31 +419,33 @@ class KernelRow(acc.KernelTimes):
 
 @attrs.frozen
 class BenchmarkOutcome:
-    """The results of a run of a benchmark on a number of devices.
-
-    `kernels` has a row for each kernel name. `fraction` is the part of the iterations that was run. `computed_s` are
-    the virtual seconds between the transfers of the arrays at the beginning and at the end. `nbytes` is the size of all
-    arrays. `results` are the program's arrays, unless it is a phantom. `refused` says, by kernel, why JACC cannot
-    divide it.
-    """
+    """The results of a run of a benchmark, of which only some iterations may have been run."""
 
     devices: int
+    """The number of devices on which the benchmark ran."""
     kernels: Mapping[str, KernelRow]
+    """By name of the kernel: the totals of the kernel's measured executions."""
     refused: Mapping[str, str]
+    """By name of the kernel: why JACC cannot divide the kernel among the devices; other kernels are not listed."""
     iterations: int
+    """The number of iterations that were measured."""
     fraction: float
+    """These iterations as a fraction of all iterations of the benchmark."""
     computed_s: float
+    """Virtual seconds from the end of the first transfer of the arrays to the begin of the last one."""
     nbytes: int
+    """The size of all arrays in bytes."""
     results: Mapping[str, Any]
+    """By name: the values of the arrays that are copied out at the end; empty for a phantom."""
 
     @property
     def kernel_s(self) -> float:
-        """Return the total seconds of all kernels."""
+        """Return the virtual seconds of all kernels together."""
         return float(np.sum([row.kernel_s for row in self.kernels.values()]))
 
     @property
     def communication_s(self) -> float:
-        """Return the total seconds of all exchanges."""
+        """Return the virtual seconds of all exchanges between devices together."""
         return float(np.sum([row.communication_s for row in self.kernels.values()]))
 
     @property

@@ -291,7 +291,7 @@ BIG = 1.0e21
 GAMMA = 1.4
 """The ratio of specific heats of an ideal gas."""
 SAFETY = 0.7
-"""The fraction that is used of the longest time step that the sound speed allows; of that for velocities, it is half."""
+"""The fraction that is used of the longest time step that the sound speed allows; of that for velocities, half is."""
 
 
 @kernel(collapse=2)
