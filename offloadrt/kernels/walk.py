@@ -245,8 +245,7 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 class Evaluation:
     """Reads the expressions of a kernel's loop nest, statement by statement, and says what is known of each (`Value`).
 
-    met: collects the accesses and operations that are found. whole, stored: the names that must hold whole numbers, and
-    those that statements assign.
+    met: what has been found so far. whole, stored: the names that must hold whole numbers, and those that are assigned.
     """
 
     def __init__(self, nest: LoopNest) -> None:

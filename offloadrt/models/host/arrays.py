@@ -185,9 +185,10 @@ class ProgramArrays:
         return array
 
     def take_heap_block(self, array: HostArray) -> Bin:
-        """Count a heap array's block as in use no more; return the bin (list of free blocks) that the block came from.
+        """End the use of a heap array's block; return the bin (list of free blocks) that the block came from.
 
-        The caller appends the array's address to the bin, so that the block can be used again. Raises InvalidFree if the array was freed before, or if no allocation begins at its address.
+        The caller appends the array's address to the bin, and so makes the block free. Raises InvalidFree if the array
+        was freed before, or if no allocation begins at its address.
         """
         if not isinstance(array, HostArray):
             raise TypeError(f"free takes an array of the program, not {array!r}")

@@ -72,9 +72,7 @@ class OpenMP(OffloadProgram[HostThread]):
     `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. `drivers`: by process and device. Raises
     ValueError for an unknown name as an option's value, and for a memory configuration that needs an analysis of the
     program's source (its `host_program`) and has none. Raises UnifiedMemoryUnavailable when the devices lack what the
-    memory configuration requires.
-
-    A program ends with `finish`: deferred tasks complete, and memory pools give device memory back.
+    memory configuration requires. A program ends with `finish`: deferred tasks complete, and pools give memory back.
     """
 
     tells_uses: ClassVar[bool] = True

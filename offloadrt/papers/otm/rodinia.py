@@ -179,7 +179,8 @@ def expand(
 ) -> None:
     """Give each unvisited neighbour of the frontier its cost, the level; mark it in `updating` as newly reached.
 
-    mask: whether each node is in the frontier. nodes, edges: as in `Graph`. n: the number of nodes. active, degree, fresh: as in `SearchLevel`.
+    mask: whether each node is in the frontier. nodes, edges: as in `Graph`. n: the number of nodes. active, degree,
+    fresh: as in `SearchLevel`.
     """
     for node in range(n):
         if expect(mask[node], probability=active):
@@ -544,8 +545,8 @@ def gradients(
 ) -> None:
     """Compute each point's differences to its four neighbours, and the diffusion coefficient that follows from them.
 
-    J: the image, flat. c: the coefficients. dN, dS, dW, dE: the differences. iN, iS, jW, jE: for each row or column, the
-    number of its neighbour. rows, cols: those of the image. q0: the speckle scale, squared.
+    J: the image, flat. c: the coefficients. dN, dS, dW, dE: the differences. iN, iS, jW, jE: for each row or column,
+    the number of its neighbour. rows, cols: those of the image. q0: the speckle scale, squared.
     """
     for i in range(rows):
         for j in range(cols):

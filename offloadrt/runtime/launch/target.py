@@ -138,7 +138,6 @@ def touching_of(
     """Return the accesses of a launch to host memory.
 
     `items`: the map items. `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
-
     A kernel reaches a global of the host through a pointer on the device, which takes `usm.global_indirection` longer.
     """
     ranges: dict[Range, None] = {}

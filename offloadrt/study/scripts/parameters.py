@@ -77,10 +77,7 @@ def read_int(name: str, text: str) -> int:
 
 
 def read_float(name: str, text: str) -> float:
-    """Return the number that `text` stands for, in the unit in which the name of parameter `name` ends.
-
-    Raises ValueError for a text that is no number, ParameterError for a unit that does not fit the name.
-    """
+    """Return the number that `text` stands for, in the unit of parameter `name`. Raises as `read_int`."""
     try:
         return float(_exact(name, text))
     except OverflowError:

@@ -251,7 +251,8 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
     """Make two managed grids, write them, iterate the five-point stencil between them on the device, and return both.
 
-    n: the points of a grid along one side. occupied_mib: device memory in MiB that is allocated before, so that the grids cannot use it.
+    n: the points of a grid along one side. occupied_mib: device memory in MiB that is allocated before, so that the
+    grids cannot use it.
     """
     if occupied_mib:
         await t.malloc(occupied_mib * MIB)

@@ -396,7 +396,7 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow(acc.KernelTimes):
-    """The totals of one kernel so far. adapted: whether the kernel's last execution was divided among the devices."""
+    """The totals of one kernel so far. adapted: whether it is divided among the devices at the end of the run."""
 
     adapted: bool = False
 
@@ -432,7 +432,7 @@ class BenchmarkOutcome:
     fraction: float
     """These iterations as a fraction of all iterations of the benchmark."""
     computed_s: float
-    """Virtual seconds from the end of the first transfer of the arrays to the begin of the last one."""
+    """Virtual seconds from when the arrays are on the device, or the warm-up is over, until they are copied back."""
     nbytes: int
     """The size of all arrays in bytes."""
     results: Mapping[str, Any]
