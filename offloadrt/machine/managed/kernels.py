@@ -86,7 +86,7 @@ class FaultBuffer:
         self.mailbox.items.appendleft(fault)
 
     def until_first(self) -> float:
-        """Return in how many seconds the GPU will have written the buffer's first entry, in whole steps of ``each_s``."""
+        """Return in how many seconds the GPU has written the buffer's first entry: a whole multiple of ``each_s``."""
         first = self.mailbox.items[0]
         late = first.arrives - self._sim.now if isinstance(first, ManagedFault) and self.each_s else 0.0
         return max(math.ceil(late / self.each_s), 1) * self.each_s if self.each_s else 0.0

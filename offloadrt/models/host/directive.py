@@ -292,8 +292,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Region(AsyncOnly, ABC, Generic[T_co]):
     """A structured region of a program: ``async with region as value``, where `begin` returns the value.
 
-    A region that is not entered (`entered`) by `async with` maps nothing. That is a likely mistake, so a region warns if
-    it is dropped in the line that makes it. A region that was stored in a variable may stay unused.
+    A region that is not entered (`entered`) by `async with` maps nothing. That is a likely mistake, so a region warns
+    if it is dropped in the line that makes it. A region that was stored in a variable may stay unused.
     """
 
     directive: ClassVar[str]
