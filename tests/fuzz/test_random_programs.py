@@ -39,7 +39,7 @@ def test_the_oracle_finds_each_planted_mistake_and_none_else(seed: int) -> None:
 
 
 def test_random_programs_in_python(tmp_path: Path) -> None:
-    table = python_programs(25, 500, tmp_path)
+    table = python_programs(12, 500, tmp_path)
     assert table.reported["none"] == 0
     assert not [what for what in table.wrong if "missed" not in what]
     assert found(table) >= 0.95
@@ -54,7 +54,7 @@ def test_a_planted_mistake_that_was_missed_once(seed: int, tmp_path: Path) -> No
 
 
 def test_no_random_program_loses_an_update_where_regions_wait_for_their_kernels(tmp_path: Path) -> None:
-    table = python_programs(25, 900, tmp_path, late=True)
+    table = python_programs(12, 900, tmp_path, late=True)
     assert (table.reported["none"], table.lost, table.can_lose) == (0, 0, 0)
     assert not [what for what in table.wrong if "missed" not in what]
 

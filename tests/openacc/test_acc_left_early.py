@@ -97,7 +97,7 @@ def test_whenever_it_is_left(
 ) -> None:
     finished, whole = left_at(acc_rig(machine_name=machine, **options), body, async_, None)
     assert not finished
-    for patience in [whole * k / 12 for k in range(12)]:
+    for patience in [whole * k / 7 for k in range(7)]:
         left, _ = left_at(acc_rig(machine_name=machine, **options), body, async_, patience)
         assert left
 

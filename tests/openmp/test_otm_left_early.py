@@ -75,7 +75,7 @@ def test_whenever_it_is_left(part: Part, leave: str, overrides: dict[str, str]) 
 
     whole = at(10.0)
     assert left == [False]
-    for patience in [whole * k / 9 for k in range(9)] + [whole * k / 400 for k in range(1, 7)]:
+    for patience in [whole * k / 6 for k in range(6)] + [whole * k / 400 for k in range(1, 7, 2)]:
         at(patience)
     assert all(left[1:])
 

@@ -58,6 +58,7 @@ def test_every_claim_that_fails_has_a_cause(report: Path) -> None:
     assert [claim for claim in known if not claims[claim].cause] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("report", REPORTS, ids=lambda path: path.stem)
 def test_a_stored_report_is_of_the_present_emulator(report: Path) -> None:
     stored = re.search(r"^digest of .*: (\w+)$", report.read_text(encoding="utf-8"), re.M)

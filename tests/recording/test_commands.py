@@ -66,8 +66,8 @@ def test_run_takes_another_configuration(tmp_path: Path, capsys, gear: str, conf
 
 def test_compare_sets_configurations_side_by_side(tmp_path: Path, capsys) -> None:
     path = program().recorded(tmp_path)
-    words = "compare", path, "configuration=copy,usm,implicit_zero_copy,eager_maps", "--machine", "mi300a", "--jobs", 1
-    code, out, _ = output(capsys, *words)
+    words = "compare", path, "configuration=copy,usm,implicit_zero_copy,eager_maps", "--machine", "mi300a"
+    code, out, _ = output(capsys, *words, "--jobs", 1, "--draws", 4)
     assert code == 0 and "implicit_zero_copy" in out
 
 

@@ -12,6 +12,7 @@ from jacc_rig import run_benchmark
 from offloadrt.papers.jacc.programs.cg import random_matrix
 
 ROWS, PER_ROW, ITERATIONS = 40, 7, 2
+STRATEGIES = "adaptive", "always", "macc"
 
 
 def dense() -> Any:
@@ -40,7 +41,13 @@ def alone() -> Any:
 
 @pytest.mark.parametrize(
     ("devices", "strategy"),
-    [(1, "single"), *((devices, strategy) for devices in (1, 2, 4) for strategy in ("adaptive", "always", "macc"))],
+    [
+        (1, "single"),
+        (1, "adaptive"),
+        *((2, strategy) for strategy in STRATEGIES),
+        *(pytest.param(1, strategy, marks=pytest.mark.slow) for strategy in STRATEGIES[1:]),
+        *(pytest.param(4, strategy, marks=pytest.mark.slow) for strategy in STRATEGIES),
+    ],
 )
 def test_the_vector_is_that_of_a_direct_solver(devices: int, strategy: str) -> None:
     """25 steps solve a system of 40 rows that far; several devices add up inner products in another order."""
