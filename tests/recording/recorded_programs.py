@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,14 +30,22 @@ _EXPECTED = ("offloadrt: builds ", "warning: OpenMP support for version 52 in fl
 
 @functools.cache
 def built(source: str, folder: Path, *flags: str) -> Path:
-    """Build a program with `offloadrt cc` (or cxx, fc); skip the test where its compiler is missing."""
+    """Put a program into a folder, built with `offloadrt cc` (or cxx, fc); skip the test without that compiler."""
+    return Path(shutil.copy2(_compiled(source, *flags), folder / Path(source).stem))
+
+
+@functools.cache
+def _compiled(source: str, *flags: str) -> Path:
+    """Build a program once for all tests of this process, in a folder that goes with the process."""
     language = LANGUAGES[Path(source).suffix]
     for needed in ("cc", language):
         try:
             find_compiler(needed)
         except ToolchainMissing as missing:
             pytest.skip(str(missing))
-    program = folder / Path(source).stem
+    folder = tempfile.mkdtemp(prefix="offloadrt-built-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    program = Path(folder, Path(source).stem)
     command = [sys.executable, "-m", "offloadrt", language, "-O2", "-fopenmp", *flags, str(PROGRAMS / source)]
     done = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True, cwd=folder, check=False)
     said = [line for line in done.stderr.splitlines() if not line.startswith(_EXPECTED)]

@@ -22,6 +22,7 @@ def test_both_gears_replay_lulesh_with_one_history(native: str) -> None:
     assert len({line.split()[1] for line in native.splitlines()}) == len(CONFIGURATIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minor", MINORS)
 def test_every_python_replays_lulesh_with_one_history(minor: int, native: str) -> None:
     assert printed(interpreter(minor, *NEEDS), SCRIPT, hash_seed=str(minor)) == native

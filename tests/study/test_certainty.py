@@ -16,8 +16,9 @@ import attrs
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from property_examples import examples
 
 import offloadrt
 from offloadrt.cli import main
@@ -197,7 +198,7 @@ def test_a_program_of_a_kind_that_nobody_measured_has_no_interval_for_a_real_mac
 
 
 def test_machines_are_not_told_apart_without_a_word_on_mechanisms(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ["compare", f"{UNSURE}:twins", "--draws", "2", "--machine"]
+    ask = ["compare", f"{UNSURE}:twins", "--jobs", "1", "--draws", "2", "--machine"]
     assert main([*ask, "h100,a100-node4"]) == 0
     assert "does not cancel between machines: 60 measured times of OpenMP programs" in capsys.readouterr().out
     assert main([*ask, "h100", "threads=1,2"]) == 0
@@ -205,7 +206,7 @@ def test_machines_are_not_told_apart_without_a_word_on_mechanisms(capsys: pytest
 
 
 def test_a_few_draws_make_only_so_many_runs_to_find_what_decides(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", f"{UNSURE}:work", "where=device,host", "--draws", "4", "--json"]) == 0
+    assert main(["compare", f"{UNSURE}:work", "where=device,host", "--jobs", "1", "--draws", "4", "--json"]) == 0
     order = json.loads(capsys.readouterr().out)["cases"][0]["order"]
     assert "were not looked at: --budget gives more time" in order["screened"]
 
@@ -255,7 +256,7 @@ def test_a_sweep_draws_bands(tmp_path: Path) -> None:
 MACHINES = ["alex-a100", "t4", "mi300a", "h200", "gh200", "rtx-5070ti"]
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(
     st.integers(1, 4),
     st.lists(st.integers(0, 9), min_size=2, max_size=4, unique=True),
@@ -276,7 +277,7 @@ SLOWER = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(SLOWER, st.sampled_from(MACHINES), st.sampled_from([8, 16, None]))
 def test_a_variant_that_is_slower_in_every_draw_is_always_told_apart(
     slower: tuple[str, str, str], machine: str, draws: int | None
