@@ -38,6 +38,10 @@ class NotInstalled(ValueError):
     """Raised for a name whose module is missing, because that part of the package is not installed."""
 
 
+class Unusable(ValueError):
+    """Raised for an entry point of another package that cannot be loaded, or is not of its kind."""
+
+
 def broken(kind: str, policy: object, what: str) -> RuntimeError:
     """Return the error for a policy or other object whose answer breaks the rules.
 
@@ -78,7 +82,7 @@ class Registry(Generic[T]):
         """Return what `text` names, without calling or checking it: a name, or `FILE.py:NAME`.
 
         Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded;
-        NotInstalled for a name whose module is missing.
+        NotInstalled for a name whose module is missing; Unusable for another package's that cannot be loaded.
         """
         file, colon, name = text.rpartition(":")
         if colon and file.endswith(".py"):
@@ -87,18 +91,27 @@ class Registry(Generic[T]):
             raise ValueError(self.unknown(text))
         try:
             return point.load()
-        except ModuleNotFoundError as error:
-            own = error.name is not None and error.name.startswith(f"{_PROJECT}.")  # what it needs is left out as well
-            if not own and not (error.name and f"{point.module}.".startswith(f"{error.name}.")):
+        except (Exception, SystemExit) as error:
+            lacks = (isinstance(error, ModuleNotFoundError) and error.name) or "nothing"
+            if lacks.startswith(f"{_PROJECT}.") or f"{point.value}.".replace(":", ".").startswith(f"{lacks}."):
+                raise NotInstalled(f"the {self.kind} {text!r} is not installed: {error}") from None
+            if _is_own(point):
                 raise
-            raise NotInstalled(f"the {self.kind} {text!r} is not installed: {error}") from None
+            raise Unusable(f"the {self.kind} {text!r} ({point.value}) cannot be loaded: {_reason(error)}") from error
 
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
 
-        Raises ValueError for an unknown name, for a class that needs arguments, and for an object without all `needs`.
+        Raises ValueError for an unknown name, for a class that cannot be called, and for an object without all `needs`.
         """
-        return self._made(self.load(given)) if isinstance(given, str) else self.checked(given)
+        if not isinstance(given, str):
+            return self.checked(given)
+        loaded = self.load(given)
+        try:
+            return self.checked(loaded() if isinstance(loaded, type) else loaded)
+        except Exception as error:
+            known = isinstance(error, (TypeError, ValueError))
+            raise Unusable(str(error) if known else f"the {self.kind} {given!r}: {_reason(error)}") from None
 
     def installed(self) -> Iterator[T]:
         """Yield the object of each name, sorted by name; skip names whose module is missing (`NotInstalled`)."""
@@ -121,23 +134,24 @@ class Registry(Generic[T]):
         hint = "".join(f"; did you mean {near}?" for near in get_close_matches(text, names, 1))
         return f"no {self.kind} {text!r}; there are: {', '.join(names)}{hint}"
 
-    def _made(self, loaded: Any) -> T:
-        try:
-            return self.checked(loaded() if isinstance(loaded, type) else loaded)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
+
+def _reason(error: BaseException) -> str:
+    """Return why something could not be loaded."""
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
 
 
 @functools.cache  # what is installed does not change while a process runs
 def _groups() -> Mapping[str, Mapping[str, EntryPoint]]:
     from importlib.metadata import distributions  # 20 ms, so only when it is needed; the scan itself takes 2 ms
 
-    points = [
-        point
-        for distribution in distributions()
-        for point in distribution.entry_points
-        if point.group.startswith(f"{_PROJECT}.")
-    ]
+    points: list[EntryPoint] = []
+    for distribution in distributions():
+        try:
+            points += [point for point in distribution.entry_points if point.group.startswith(f"{_PROJECT}.")]
+        except (TypeError, ValueError) as error:
+            raise Unusable(f"{distribution.name}: its entry_points.txt cannot be read: {error}") from None
     if not any(map(_is_own, points)):
         points += _of_checkout()
     groups: dict[str, dict[str, EntryPoint]] = {}
@@ -176,24 +190,15 @@ def forget() -> None:
 def _named_in(path: Path, name: str) -> Any:
     """Execute a Python file and return its global `name`. Raises ValueError if that fails or the name is missing."""
     module = f"offloadrt_policies_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    try:
-        regular(path)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
     if module not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module, path)
-        assert spec is not None and spec.loader is not None
-        loaded = sys.modules[module] = importlib.util.module_from_spec(spec)
         try:
+            spec = importlib.util.spec_from_file_location(module, regular(path))
+            assert spec is not None and spec.loader is not None
+            loaded = sys.modules[module] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(loaded)
-        except Exception as error:
-            del sys.modules[module]
-            what = (
-                f"cannot be read: {error.strerror}"
-                if isinstance(error, OSError)
-                else f"{type(error).__name__}: {error}"
-            )
-            raise ValueError(f"{path}: {what}") from error
+        except (Exception, SystemExit) as error:
+            sys.modules.pop(module, None)
+            raise ValueError(f"{path}: {_reason(error)}") from error
     if not hasattr(sys.modules[module], name):
         raise ValueError(f"{path}: has no {name}")
     return getattr(sys.modules[module], name)

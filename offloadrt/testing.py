@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from offloadrt.study.errors import UserError
 
         try:
-            config.stash[_TOKEN] = _explorer().Token.decode(text)
+            config.stash[_TOKEN] = _installed(_EXPLORERS, "schedules", "explore").Token.decode(text)
         except UserError as error:
             raise pytest.UsageError(f"--offload-{error}") from None
     config.addinivalue_line(
@@ -196,7 +196,7 @@ def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
     """Let the checker watch a test's run, unless its mark, the command line or the ini file says otherwise."""
     if asked:
-        item.stash[_REPORTS] = _checker()(run)
+        item.stash[_REPORTS] = _installed(_CHECKERS, "mistakes", "check")(run)
         return
     wanted = asked is None and item.config.getini("offload_check") and not item.config.getoption("--offload-no-check")
     if wanted and "mistakes_in_a_test" in _CHECKERS.points():
@@ -204,19 +204,11 @@ def _watch(item: pytest.Item, run: Run, asked: bool | None) -> None:
             item.stash[_REPORTS] = _CHECKERS.load("mistakes_in_a_test")(run)
 
 
-def _checker() -> Callable[[Any], Callable[[], list[str]]]:
+def _installed(parts: Registry[Any], name: str, option: str) -> Any:
     try:
-        checker: Callable[[Any], Callable[[], list[str]]] = _CHECKERS.load("mistakes")
+        return parts.load(name)
     except ValueError as error:
-        raise pytest.UsageError(f"check: {error}") from None
-    return checker
-
-
-def _explorer() -> Any:
-    try:
-        return _EXPLORERS.load("schedules")
-    except ValueError as error:
-        raise pytest.UsageError(f"explore: {error}") from None
+        raise pytest.UsageError(f"{option}: {error}") from None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -264,7 +256,7 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
         return None
     from offloadrt.study.errors import UserError
 
-    explorer = _explorer()
+    explorer = _installed(_EXPLORERS, "schedules", "explore")
     if token is not None:
         checked = bool(token.options.get(explorer.CHECKED, False))
     names = inspect.signature(test).parameters
@@ -276,7 +268,7 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
         arguments,
         item.stash[_MAKES],
         passes=(pytest.skip.Exception, pytest.xfail.Exception),
-        checkers=(_checker(),) if checked else (),
+        checkers=(_installed(_CHECKERS, "mistakes", "check"),) if checked else (),
     )
     error: BaseException | None
     if token is not None:

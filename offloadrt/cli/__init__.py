@@ -50,7 +50,8 @@ def _answered(tokens: Sequence[str] | None) -> int:
     from cyclopts import CycloptsError
 
     from offloadrt.cli import running as running  # its commands
-    from offloadrt.cli.app import add_commands
+    from offloadrt.cli.app import COMMAND_LINES, COMMANDS, add_commands
+    from offloadrt.registry import Unusable
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
     tokens = sys.argv[1:] if tokens is None else tokens
@@ -64,7 +65,7 @@ def _answered(tokens: Sequence[str] | None) -> int:
         return _complain(said_of(tokens, error))
     except UnknownParameter as error:
         return _complain(f"{error}{as_option(tokens, error)}")
-    except UserError as error:
+    except (UserError, Unusable) as error:
         return _complain(str(error))
     except ScriptFailed as error:
         print(error, file=sys.stderr)
@@ -75,6 +76,13 @@ def _answered(tokens: Sequence[str] | None) -> int:
             return 0
         what = "cannot be written: " if error.errno in _FULL else ""
         return _complain(f"{error.filename or 'standard output'}: {what}{error.strerror or error}")
+    except Exception as error:
+        if next(iter(tokens), "") not in {**COMMANDS.others(), **COMMAND_LINES.others()}:
+            raise
+        from offloadrt.study.scripts.tracebacks import script_failure
+
+        print(script_failure(error), file=sys.stderr)  # a command of another package
+        return PROGRAM_FAILED
     return code if isinstance(code, int) else 0
 
 

@@ -57,15 +57,12 @@ def add_commands(tokens: Sequence[str]) -> list[str]:
             continue
         try:
             command = COMMANDS.load(name)
+            app.command(command) if isinstance(command, App) else app.command(command, name=name)
         except NotInstalled as error:
             if name == first:
                 raise UserError(str(error)) from None
         except Exception as error:
-            raise UserError(
-                f"the command {name} ({COMMANDS.points()[name].value}) cannot be loaded: {error}"
-            ) from error
-        else:
-            app.command(command) if isinstance(command, App) else app.command(command, name=name)
+            raise UserError(f"the command {name} ({COMMANDS.points()[name].value}) is none: {error}") from error
     return list(tokens)
 
 

@@ -26,7 +26,7 @@ from offloadrt.machine.memory import InvalidDeviceAddress, PageTable
 from offloadrt.machine.servers import LevelOverTime
 from offloadrt.machine.share import SharedPool
 from offloadrt.sim import PASSED, Actor, Simulation
-from offloadrt.sim.errors import no_duration
+from offloadrt.sim.errors import LONGEST_S, no_duration
 from offloadrt.sim.scheduler import uninterrupted
 from offloadrt.trace import HostTime
 
@@ -95,7 +95,7 @@ class Cores:
         is the program's own work.
         """
         try:
-            if not 0.0 <= dt < inf:
+            if not 0.0 <= dt <= LONGEST_S:
                 raise no_duration("compute", dt)
         except TypeError:
             raise no_duration("compute", dt) from None

@@ -90,10 +90,6 @@ class InvalidDevice(OffloadError):
     """Raised by a directive or routine that was given a device number that does not exist."""
 
 
-class CopyFailed(OffloadError):
-    """Raised when `omp_target_memcpy` failed, and its caller cannot go on without the copy."""
-
-
 class OutsideArray(OffloadError):
     """Raised by a routine that was asked to copy outside of a host array, where a real program may crash."""
 

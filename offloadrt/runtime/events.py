@@ -105,6 +105,14 @@ class NodeMade:
 
 
 @attrs.define
+class _OfDirective:
+    """What directive number `cause` did on a device."""
+
+    cause: int
+    device: int
+
+
+@attrs.define
 class DirectiveBegan:
     """Event: a directive or routine, number `cause`, begins in the running host thread or task.
 
@@ -120,11 +128,9 @@ class DirectiveBegan:
 
 
 @attrs.define
-class DirectiveLeft:
+class DirectiveLeft(_OfDirective):
     """Event: directive number `cause` has ended; `error` is the exception that it raised, None if it ended well."""
 
-    cause: int
-    device: int
     name: str
     error: BaseException | None = None
 
@@ -147,11 +153,9 @@ class ItemsTaken:
 
 
 @attrs.define
-class Reported:
+class Reported(_OfDirective):
     """Event: LLVM's runtime wrote the line `message` to the standard error, for directive number `cause`."""
 
-    cause: int
-    device: int
     message: str
 
 
@@ -199,11 +203,9 @@ class MapsUnordered:
 
 
 @attrs.define
-class BlockAllocated:
+class BlockAllocated(_OfDirective):
     """Event: directive number `cause` had a device block allocated. array, host_address: the host memory it is for."""
 
-    cause: int
-    device: int
     address: int
     nbytes: int
     array: HostArray | None
@@ -211,11 +213,9 @@ class BlockAllocated:
 
 
 @attrs.define
-class BlockFreed:
+class BlockFreed(_OfDirective):
     """Event: directive number `cause` is about to free a block. array, host_address: the host memory it was for."""
 
-    cause: int
-    device: int
     address: int
     nbytes: int
     array: HostArray | None
@@ -223,11 +223,9 @@ class BlockFreed:
 
 
 @attrs.define
-class DataCopied:
+class DataCopied(_OfDirective):
     """Event: directive number `cause` submitted a copy to or from `device`. `host_address` is 0 without an array."""
 
-    cause: int
-    device: int
     op: str
     """h2d, d2h, attach or d2d (then `host_address` is the source's device address on device `source`)."""
     host_address: int
@@ -241,14 +239,12 @@ class DataCopied:
 
 
 @attrs.define
-class SectionFound:
+class SectionFound(_OfDirective):
     """Event: directive number `cause` looked up a section in the present table. found: whether all of it is mapped.
 
     begin, nbytes: the section's host address and size. array: the array that contains it, if known.
     """
 
-    cause: int
-    device: int
     array: HostArray | None
     begin: int
     nbytes: int
@@ -256,14 +252,12 @@ class SectionFound:
 
 
 @attrs.define
-class ItemFound:
+class ItemFound(_OfDirective):
     """Event: directive number `cause` looked a map item up in the present table. entry: has bytes of it; None if none.
 
     begin, nbytes: the host address and size of the item's section. found: whether all of the section is mapped.
     """
 
-    cause: int
-    device: int
     item: MapItem
     begin: int
     nbytes: int
@@ -282,29 +276,23 @@ class ItemEnded(ItemFound):
 
 
 @attrs.define
-class EntryCounted:
+class EntryCounted(_OfDirective):
     """Event: directive number `cause` has changed the reference counts of a mapping; `entry` has the new ones."""
 
-    cause: int
-    device: int
     entry: Entry
 
 
 @attrs.define
-class EntryEntered:
+class EntryEntered(_OfDirective):
     """Event: directive number `cause` has entered a mapping, `entry`, in the present table."""
 
-    cause: int
-    device: int
     entry: Entry
 
 
 @attrs.define
-class EntryLeft:
+class EntryLeft(_OfDirective):
     """Event: directive number `cause` has removed a mapping, `entry`, from the present table."""
 
-    cause: int
-    device: int
     entry: Entry
 
 
@@ -342,22 +330,18 @@ class PointerDisassociated:
 
 
 @attrs.define
-class FreedCopied:
+class FreedCopied(_OfDirective):
     """Event: the runtime leaves out a copy (`op`) of a mapping (`entry`), because its host array was freed before."""
 
-    cause: int
-    device: int
     entry: Entry
     op: str
     """h2d or d2h."""
 
 
 @attrs.define
-class UpdateMissed:
+class UpdateMissed(_OfDirective):
     """Event: a `target update` (number `cause`) copies nothing for `item`, because not all of its section is mapped."""
 
-    cause: int
-    device: int
     item: MapItem
 
 

@@ -31,6 +31,10 @@ class HostSpan(msgspec.Struct, eq=False):
     bytes: Bytes | None = None
 
 
+def _unchangeable(array: HostArray, attribute: attrs.Attribute[Any], value: object) -> object:
+    raise AttributeError(f"array {array.name!r}: its {attribute.name} cannot change; make another array")
+
+
 @attrs.define(eq=False)
 class HostArray:
     """A named array of the program.
@@ -42,13 +46,13 @@ class HostArray:
     lives, or the reference pointer of a global; 0 if none.
     """
 
-    name: str
-    address: int = attrs.field(repr=False)
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    kind: Kind = "heap"
-    pointer_address: int = attrs.field(default=0, repr=False)
-    values: NDArray[Any] | None = attrs.field(default=None, repr=False)
+    name: str = attrs.field(on_setattr=_unchangeable)
+    address: int = attrs.field(repr=False, on_setattr=_unchangeable)
+    shape: tuple[int, ...] = attrs.field(on_setattr=_unchangeable)
+    dtype: np.dtype[Any] = attrs.field(on_setattr=_unchangeable)
+    kind: Kind = attrs.field(default="heap", on_setattr=_unchangeable)
+    pointer_address: int = attrs.field(default=0, repr=False, on_setattr=_unchangeable)
+    values: NDArray[Any] | None = attrs.field(default=None, repr=False, on_setattr=_unchangeable)
     freed: bool = attrs.field(default=False, repr=False)
     """Whether the program has freed the array's memory."""
     managed: bool = attrs.field(default=False, repr=False)
@@ -57,12 +61,13 @@ class HostArray:
     """Makes the view of the values that the program's Python code gets, for an observer of the program. The runtime's
     accesses to `values` and `bytes` bypass it: copies and kernels have events of their own.
     """
-    itemsize: int = attrs.field(init=False, repr=False)
-    nbytes: int = attrs.field(init=False, repr=False)
+    itemsize: int = attrs.field(init=False, repr=False, on_setattr=_unchangeable)
+    nbytes: int = attrs.field(init=False, repr=False, on_setattr=_unchangeable)
 
     def __attrs_post_init__(self) -> None:
-        self.itemsize = self.dtype.itemsize
-        self.shape, self.nbytes = _size(self.shape, self.itemsize)
+        shape, nbytes = _size(self.shape, self.dtype.itemsize)
+        for name, value in (("shape", shape), ("nbytes", nbytes), ("itemsize", self.dtype.itemsize)):
+            object.__setattr__(self, name, value)
 
     @property
     def phantom(self) -> bool:

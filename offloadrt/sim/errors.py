@@ -56,10 +56,14 @@ class Expired(BaseException):
     """Raised in the body of ``move_on_after`` or ``fail_after`` when the time is up. Users never see it."""
 
 
+LONGEST_S = 1e9
+"""Virtual seconds, 32 years, that one step may take: what comes later could no longer be told apart in time."""
+
+
 def no_duration(call: str, given: object) -> Exception:
-    """Return the error that `call(given)` raises when `given` is not a finite, non-negative number of seconds."""
+    """Return the error that `call(given)` raises when `given` is no number of seconds from 0 to `LONGEST_S`."""
     if isinstance(given, int | float):
-        return ValueError(f"{call}({given!r}): virtual seconds are finite and not negative")
+        return ValueError(f"{call}({given!r:.80}): virtual seconds are finite and not negative, and at most 1e9")
     return TypeError(f"{call}({given!r}): takes virtual seconds as a number, as in {call}(1e-5) for 10 microseconds")
 
 

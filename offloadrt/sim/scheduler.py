@@ -30,7 +30,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from offloadrt.sim.errors import Expired, ReturnToTrio, SimulationError, UnregisteredTask, no_duration
+from offloadrt.sim.errors import LONGEST_S, Expired, ReturnToTrio, SimulationError, UnregisteredTask, no_duration
 
 GO = outcome.Value(None)
 """The value that every resumption sends. It never says why an actor was resumed: ``Actor.interruption`` does. So one
@@ -567,9 +567,9 @@ def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:
     @uninterrupted
     @types.coroutine
     def sleep(dt: float) -> Generator[Any, Any, None]:
-        """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, infinite or NaN."""
+        """Let ``dt`` virtual seconds pass for this actor. ValueError if ``dt`` is negative, NaN or over `LONGEST_S`."""
         try:
-            if not 0.0 <= dt < inf:
+            if not 0.0 <= dt <= LONGEST_S:
                 raise no_duration("sleep", dt)
         except TypeError:
             raise no_duration("sleep", dt) from None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from offloadrt.registry import NotInstalled, Registry
+from offloadrt.registry import Registry
 
 
 class UserError(Exception):
@@ -85,10 +85,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def installed(parts: Registry[Any], name: str, option: str = "") -> Any:
-    """Load the object `name` from a registry. Raises UserError, which begins with `option`, if it is not installed."""
+    """Load the object `name` from a registry. Raises UserError, which begins with `option`, if it cannot be loaded."""
     try:
         return parts.load(name)
-    except NotInstalled as error:
+    except ValueError as error:
         raise UserError(f"{option}{error}") from None
 
 

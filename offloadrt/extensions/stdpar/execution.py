@@ -340,7 +340,7 @@ class Executor:
         sorted_bytes = next(pointers(call.arguments)).nbytes if "sort" in call.algorithm else 0
         words = 1 + queue.most_groups + sorted_bytes // 8
         made = runtime.unplaced("temporary_array", words, np.float64, True, "device")
-        made.address = await runtime.usm.malloc_device(made.nbytes, True, made.name)
+        made.lie_at(await runtime.usm.malloc_device(made.nbytes, True, made.name))
         return made
 
     def _is_worth_it(self, call: AlgorithmCall) -> bool:

@@ -331,7 +331,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     """For a runtime: the machine on whose host its costs were measured or estimated, unless an entry names another."""
 
 
-class _MachineFile(msgspec.Struct, forbid_unknown_fields=True):
+class _MachineFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     header: _Header = msgspec.field(name="machine")
     sources: dict[str, str] = {}
     hosts: dict[str, Host] = {}
@@ -339,12 +339,8 @@ class _MachineFile(msgspec.Struct, forbid_unknown_fields=True):
     elsewhere: dict[str, Any] = {}
 
 
-class _RuntimeFile(msgspec.Struct, forbid_unknown_fields=True):
+class _RuntimeFile(_MachineFile, forbid_unknown_fields=True, kw_only=True):
     header: _Header = msgspec.field(name="runtime")
-    sources: dict[str, str] = {}
-    hosts: dict[str, Host] = {}
-    entry: dict[str, Any] = {}
-    elsewhere: dict[str, Any] = {}
 
 
 @cache
@@ -405,7 +401,8 @@ def load(
     """
     files = files_of(str(name_or_path), MACHINE)
     named = str(runtime) if runtime is not None else default_runtime(files)
-    runtime_files = () if named is None else files_of(named, RUNTIME)
+    said = None if runtime is not None else (files[-1][0], "machine.runtime")
+    runtime_files = () if named is None else files_of(named, RUNTIME, said)
     if range_end == "mean":
         return _at_means(files, runtime_files).with_overrides(overrides or {})
     return _together(files, runtime_files).with_overrides(overrides or {}, range_end)
@@ -422,20 +419,24 @@ def default_runtime(files: _Files) -> str | None:
     return next((header.runtime for header in headers if header.runtime is not None), None)
 
 
-def files_of(name: str, kind: _Kind) -> _Files:
-    """Return (path, text) of the file of a machine or runtime (`kind`) and of its bases, bases first. ProfileError."""
+def files_of(name: str, kind: _Kind, named_in: tuple[str, str] | None = None) -> _Files:
+    """Return (path, text) of the file of a machine or runtime (`kind`) and of its bases, bases first.
+
+    `named_in` is the file and the key that name it, for the message of the ProfileError that is raised without it.
+    """
     files: list[tuple[str, str]] = []
     base: str | None = name
     while base is not None:
         try:
             path, text = _source_text(base, kind)
         except ProfileError as error:
-            if not files:
+            if named_in is None:
                 raise
-            raise ProfileError(files[-1][0], f"{kind.name}.base", f"{base!r} {error.reason}") from None
+            raise ProfileError(*named_in, f"{base!r} {error.reason}") from None
         if path in (children := [child for child, _ in files]):
             raise ProfileError(path, f"{kind.name}.base", f"is based on itself ({' -> '.join((*children, path))})")
         files.append((path, text))
+        named_in = path, f"{kind.name}.base"
         base = _parsed(path, text, kind).header.base
     return tuple(reversed(files))
 
@@ -488,7 +489,8 @@ def scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Mac
     if origin is not None and (host := spec.hosts.get(origin)) is not None:
         there = host.parts.get(part.reference)
     else:
-        of = homes.get(entry.home) if origin is None else as_written(files_of(origin, MACHINE), MACHINE)
+        said = entry.home, f"{entry.key}.measured_on"
+        of = homes.get(entry.home) if origin is None else as_written(files_of(origin, MACHINE, said), MACHINE)
         if of is None:
             return entry  # of a user's runtime that does not say for which machine it was made
         origin, stated = of.name, of.entries.get(part.reference)
@@ -608,7 +610,10 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
         if name not in others.points():
             raise ProfileError(name, "", f"is neither a {kind.name} that comes with offloadrt nor a file{hint}")
         given = others.load(name)
-        name = str(given() if callable(given) else given)
+        try:
+            name = str(Path(given() if callable(given) else given))
+        except Exception as error:
+            raise ProfileError(name, "", f"the package that adds it gives no path of a file: {error}") from None
     try:
         return name, regular(Path(name)).read_text(encoding="utf-8")
     except OSError as error:

@@ -9,7 +9,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,9 +18,10 @@ from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 _NUMBERS: dict[Any, Callable[[Any], bool]] = {
     int: lambda value: is_integer(value) and -(1 << 63) <= value < 1 << 63,
-    float: lambda value: is_integer(value) or (isinstance(value, float | np.floating) and math.isfinite(value)),
+    float: lambda value: _NUMBERS[int](value) or (isinstance(value, float | np.floating) and math.isfinite(value)),
     bool: lambda value: isinstance(value, bool | np.bool_),
 }
 _ANYTHING = (Any, object, DTypeLike, Kernel)
@@ -40,7 +41,7 @@ def checks_arguments(cls: type[T]) -> type[T]:
     return cls
 
 
-def checked(method: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+def checked(method: F, name: str = "") -> F:
     """Decorate a function: it raises TypeError, naming it `name`, for arguments unlike its annotations."""
     positional = method.__code__.co_varnames[: method.__code__.co_argcount]
     # The annotations are evaluated at the first call: then all modules are there.
@@ -54,7 +55,7 @@ def checked(method: Callable[..., Any], name: str = "") -> Callable[..., Any]:
                 raise TypeError(f"{name or method.__name__}: {given} cannot be {value!r:.80}; it takes {takes}")
         return method(*arguments, **others)
 
-    return call
+    return cast(F, call)
 
 
 CHECKED: Final = checked(checks_arguments).__code__

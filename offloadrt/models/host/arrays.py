@@ -25,6 +25,7 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import HostMemory, Machine
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import InvalidFree
@@ -77,12 +78,7 @@ class Arena:
         return cls(memory, "stack", STACK_SIZE, STACK_ARRAY_LIMIT, 0)
 
     def allocate(self, nbytes: int, align: int = 16) -> int:
-        """Return an address, a multiple of `align`, for a new block of `nbytes` bytes.
-
-        Raises ValueError for a negative size and for an alignment that is no power of two.
-        """
-        if nbytes < 0 or align < 1 or align & (align - 1):
-            raise ValueError(f"{nbytes} bytes aligned to {align}")
+        """Return an address, a multiple of `align` (a power of two), for a new block of `nbytes` bytes."""
         if free := self.bin_of(nbytes, align):
             return free.pop()
         if nbytes >= self.large:
@@ -146,6 +142,8 @@ class ProgramArrays:
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")
         if kind not in get_args(Kind):
             raise ValueError(f"array {name!r}: no kind {kind!r}; there are {', '.join(get_args(Kind))}")
+        if not is_integer(align) or align < 1 or align & (align - 1):
+            raise ValueError(f"array {name!r}: align is {align!r:.80}, but an alignment is a power of two")
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self._phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, fill)

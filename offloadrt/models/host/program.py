@@ -435,6 +435,7 @@ class ProgramThread(ABC):
         """
         return self.program.arrays.make(name, shape, dtype, fill, phantom, kind, align, self._heap, self._stack)
 
+    @checked
     def pointer(self, array: HostArray) -> HostArray:
         """Return the pointer variable of a heap array, as an array that holds one address.
 
@@ -445,6 +446,7 @@ class ProgramThread(ABC):
             raise ValueError(f"array {array.name!r} is no pointer: make it with kind='heap'")
         return array.pointer_variable
 
+    @checked
     def free(self, array: HostArray) -> Awaitable[object] | None:
         """Give the memory of a heap array back to the heap of the thread that allocated it.
 
@@ -453,6 +455,7 @@ class ProgramThread(ABC):
         self.program.arrays.free(array)
         return None
 
+    @checked
     def mbind(self, array: HostArray, socket: int) -> None:
         """Bind an array to the memory of a socket (Linux's mbind, or numactl --membind) from now on.
 
@@ -464,6 +467,7 @@ class ProgramThread(ABC):
         self.program.devices[0].check_alive(array, "mbind")
         self.program.machine.sockets.bind(array.address, array.nbytes, socket)
 
+    @checked
     def first_touch(self, array: HostArray) -> Awaitable[object]:
         """Write to all pages of an array that was made without `fill`.
 

@@ -109,7 +109,7 @@ class RoutineCaller(ProgramThread):
         """
         if nbytes <= 0:
             return None
-        ghost = self.program.phantom if phantom is None else phantom
+        nbytes, ghost = int(nbytes), self.program.phantom if phantom is None else phantom
         if is_host(self, device):
             array = self.array("omp_target_alloc", nbytes, np.uint8, phantom=ghost, kind="heap")
             return DevicePointer(array.address, nbytes, initial_device(self), ghost, host=array)

@@ -20,13 +20,17 @@ from offloadrt.driver import OutOfDeviceMemory
 from offloadrt.models.openmp.host_thread import HostThread
 from offloadrt.models.openmp.program import OpenMP
 from offloadrt.models.openmp.routines import OFFLOAD_SUCCESS, Pointer, check_managed_memory, on_device
-from offloadrt.runtime.errors import CopyFailed
+from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import HostArray, Section
 from offloadrt.runtime.lock_wait import take
 from offloadrt.runtime.mapping.present_table import DevicePointer
 from offloadrt.sim import Lock
 
 B = TypeVar("B", DevicePointer, HostArray)
+
+
+class CopyFailed(OffloadError):
+    """Raised when `omp_target_memcpy` failed, and its caller cannot go on without the copy."""
 
 
 async def must_copy(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from offloadrt.kernels.integers import is_integer
 from offloadrt.registry import Registry
-from offloadrt.study.errors import UserError
+from offloadrt.study.errors import UserError, installed
 from offloadrt.study.spec import RunSpec
 
 if TYPE_CHECKING:  # a script that is only read needs no machine, which takes a good part of the start-up time
@@ -51,12 +51,14 @@ def strategy_of(text: str | Strategy, seed: int) -> Strategy:
         from offloadrt.sim import Fifo
 
         return Fifo()  # the one that no seed decides
-    if (
-        (match := re.fullmatch(r"([^()]+)(?:\((\d+)\))?", text))
-        and match[1] in STRATEGIES.points()
-        and match[1] != "fifo"
-    ):
-        return strategy_of(STRATEGIES.load(match[1])(int(match[2]) if match[2] else seed), seed)
+    match = re.fullmatch(r"([^()]+)(?:\((\d+)\))?", text)
+    if match is not None and match[1] in STRATEGIES.points() and match[1] != "fifo":
+        make = installed(STRATEGIES, match[1], "--strategy ")
+        try:
+            made = make(int(match[2]) if match[2] else seed)
+        except Exception as error:
+            raise UserError(f"--strategy {text}: {type(error).__name__}: {error}") from None
+        return strategy_of("?" if isinstance(made, str) else made, seed)
     known = ", ".join(["fifo", *STRATEGIES.others(), "random or random(N)"])
     raise UserError(f"--strategy {text}: it can be {known}")
 

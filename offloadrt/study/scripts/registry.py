@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from offloadrt.kernels.array_use import SourceRefused
 from offloadrt.registry import regular
-from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean
+from offloadrt.study.errors import ScenarioNotFound, ScenarioRefused, UserError, did_you_mean, installed
 from offloadrt.study.scripts.definition import Scenario, hint_of, is_source, reader_of
 from offloadrt.study.scripts.listing import (
     PROGRAMS,
@@ -133,11 +133,8 @@ def listed() -> list[ListedScenario]:
 
 
 def _of_package(point: EntryPoint) -> Scenario:
-    """Load a scenario of another package. Raises UserError for an entry point that gives none, ScriptFailed."""
-    try:
-        given = point.load()
-    except Exception as error:
-        raise script_failure(error) from error
+    """Load a scenario of another package. Raises UserError for an entry point that gives none."""
+    given = installed(SCENARIOS, point.name)
     if not isinstance(given, Scenario):
         raise UserError(
             f"entry point {point.name} = {point.value} (offloadrt.scenarios): is no scenario, but {given!r}"
