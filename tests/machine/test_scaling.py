@@ -114,6 +114,9 @@ def test_a_host_of_which_the_part_is_not_known_is_an_error(tmp_path: Path) -> No
     )
     with pytest.raises(ProfileError, match=r"alloc\.cudaFree: is of other, which has no cpu\.single_thread"):
         load(path)
+    path.write_text(path.read_text().replace("hosts.other", "hosts.another"))
+    with pytest.raises(ProfileError, match=r"mine\.toml: alloc\.cudaFree\.measured_on: 'other' is neither a machine"):
+        load(path)
 
 
 # ---------------------------------------------------------------------- all profiles

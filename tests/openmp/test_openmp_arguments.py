@@ -50,6 +50,15 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.target_update(omp.to(t.array("a", 8)), device="0"), "device: its number is '0'"),
     (lambda t: t.target_update(omp.to(t.array("a", 8), present=True)), r"<a\+0> \(64 bytes\) is not present"),
     (lambda t: t.target(len, t.array("a", 8)), "len is no kernel"),
+    (lambda t: t.pointer(np.zeros(4)), r"pointer: array cannot be array\("),
+    (lambda t: t.free(None), "free: array cannot be None"),
+    (lambda t: t.mbind(omp.section(t.array("a", 8), 0, 4), 0), "mbind: array cannot be Section"),
+    (lambda t: t.first_touch([1.0]), r"first_touch: array cannot be \[1.0\]"),
+    (lambda t: t.sleep(10**60), "sleep: seconds cannot be 1000"),
+    (lambda t: t.sleep(1e30), r"sleep\(1e\+30\): virtual seconds are finite and not negative, and at most 1e9"),
+    (lambda t: t.compute(1e300), r"compute\(1e\+300\): virtual seconds"),
+    (lambda t: t.array("a", 8, align=(0,)), r"array 'a': align is \(0,\), but an alignment is a power of two"),
+    (lambda t: t.array("a", 8, align=24), "array 'a': align is 24, but"),
     (lambda t: t.target(scale, np.zeros(4), 2.0), "kernel 'scale': argument 'a' is a NumPy array"),
     (region(depend=3), r"target: depend takes omp\.depend"),
     (lambda t: region(depend=omp.depend(in_=[[1]]))(t), r"depend: in_ takes arrays, .* not \[1\]"),
@@ -159,3 +168,17 @@ def test_regions_in_one_another_are_teams_of_their_own_as_deep_as_may_be(rig: Ma
         return sum(await made.program.parallel(lambda inner: body(inner, depth + 1), 2 if depth < 4 else 1))
 
     assert made.run(body, 2) == [8, 8]
+
+
+@pytest.mark.parametrize("name", ["name", "address", "shape", "dtype", "kind", "values", "nbytes", "itemsize"])
+def test_an_array_stays_what_it_is(rig: MakeRig, name: str) -> None:
+
+    async def body(t: omp.HostThread) -> None:
+        a = t.array("a", 8, fill=1.0)
+        async with t.target_data(omp.map(tofrom=a)):
+            with pytest.raises(AttributeError, match=f"array 'a': its {name} cannot change; make another array"):
+                setattr(a, name, np.zeros(3))
+            await t.target(scale, a, 2.0)
+        assert (a.data == 2.0).all() and await t.omp_target_alloc(np.int64(4)) is not None
+
+    rig().run(body)

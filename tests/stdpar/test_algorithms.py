@@ -416,3 +416,26 @@ def test_the_free_of_one_threads_reduction_waits_for_the_kernels_of_another() ->
     assert reducing > 0.9 * computing
     reducing, computing = ends[std.Temporaries.KEPT]
     assert reducing < 0.5 * computing
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            lambda t, a, s: t.for_each(std.par, scale, np.zeros(4), 2.0),
+            "kernel 'scale': argument 'a' is a NumPy array of",
+        ),
+        (lambda t, a, s: t.for_each(std.par, slice(3), a), "slice is no kernel: decorate its function with @kernel"),
+        (lambda t, a, s: t.reduce(std.par, a, init=[]), r"reduce: init \[\] is no value of type float64"),
+        (lambda t, a, s: t.reduce(std.par, s), "reduce: its arrays have elements with which it cannot be done: "),
+        (lambda t, a, s: t.copy(std.par, s, a), "copy: its arrays have elements with which it cannot be done: "),
+        (lambda t, a, s: t.write(a, [1.0, 2.0]), "array 'a': could not broadcast input array from shape"),
+    ],
+)
+def test_what_an_algorithm_cannot_take_is_told_by_its_name(wrong: Any, message: str) -> None:
+    async def body(t: std.HostThread) -> None:
+        a, s = await t.new_array("a", N), await t.new_array("s", 8, "S3")
+        with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+            await wrong(t, a, s)
+
+    alone(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,15 @@ def test_what_cannot_be_compared_is_refused(
     picture.write_bytes(b"\n")
     assert main(["compare", *(word.format(a=logs[0], picture=picture) for word in words)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_log_whose_time_goes_back_is_none(
+    logs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turned = tmp_path / "turned.jsonl"
+    turned.write_text("".join(reversed(logs[0].read_text().splitlines(keepends=True))))
+    for words in (["stats", turned], ["compare", logs[0], turned]):
+        assert main([*map(str, words)]) == 2
+        assert re.search(
+            r"turned\.jsonl, line \d+: .* \(its time_ns is \d+, but \d+ in a line", capsys.readouterr().err
+        )

@@ -24,13 +24,16 @@ def read_json_lines(
     A last line that was cut off, as by a full disk, is left out, and on_cut is called with its number. Raises
     ValueError, with file and line, for another line that is no event; OSError when the file cannot be read.
     """
-    decoder = msgspec.json.Decoder(dict[str, Any])
+    decoder, latest_ns = msgspec.json.Decoder(dict[str, Any]), 0
     with regular(Path(path)).open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 fields = decoder.decode(line)
                 kind = EVENTS[msgspec.convert(fields["event"], str)]
                 time_ns = msgspec.convert(fields["time_ns"], _Time)
+                if time_ns < latest_ns:
+                    raise msgspec.ValidationError(f"its time_ns is {time_ns}, but {latest_ns} in a line before it")
+                latest_ns = time_ns
                 missing = {"device": NONE, "queue": NONE, "cause": NO_CAUSE, "time_ps": time_ns * 1000}
                 yield msgspec.convert({**missing, **fields}, kind)
             except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError) as error:

@@ -33,6 +33,7 @@ from offloadrt.extensions.stdpar.arrays import UsmArray
 from offloadrt.extensions.stdpar.elision import RETURNING, ExecutionPolicy
 from offloadrt.kernels import ArrayUse, Kernel, Launch
 from offloadrt.models.host.arguments import CHECKED, checks_arguments
+from offloadrt.models.host.directive import check_arguments
 
 
 @attrs.frozen(eq=False)
@@ -101,6 +102,7 @@ class AlgorithmCall:
         return self.algorithm in RETURNING
 
     def __attrs_post_init__(self) -> None:
+        check_arguments(self.kernel, self.arguments)
         if self.returns and self.init is None:
             raise ValueError(f"{self.algorithm}({self.kernel.name}): init is None, but the result begins with it")
 
@@ -264,7 +266,15 @@ def _made(name: str, body: Callable[..., None], flops: float, *uses: ArrayUse) -
     nbytes = 0.0
     for use in uses:
         nbytes += use.bytes
-    return Kernel(name, body, flops, nbytes, arrays=uses)
+
+    @functools.wraps(body)
+    def named(*arguments: Any) -> None:
+        try:
+            body(*arguments)
+        except (TypeError, ValueError) as error:  # NumPy's, which names neither the algorithm nor an array
+            raise TypeError(f"{name}: its arrays have elements with which it cannot be done: {error}") from None
+
+    return Kernel(name, named, flops, nbytes, arrays=uses)
 
 
 def _read(position: int, size: int) -> ArrayUse:

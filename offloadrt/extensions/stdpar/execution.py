@@ -504,5 +504,8 @@ def _result_array(runtime: StdParRuntime, call: AlgorithmCall) -> UsmArray:
     """Make the array of one element in which the kernel leaves the algorithm's result. Host and device reach it."""
     made = runtime.unplaced("result", 1, call.dtype, False, "scratch")
     assert made.values is not None
-    made.values[0] = call.init
+    try:
+        made.values[0] = call.init
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{call.algorithm}: init {call.init!r:.80} is no value of type {made.dtype}: {error}") from None
     return made

@@ -431,7 +431,10 @@ def _of_model(array: HostArray) -> UsmArray:
 
 def _set(place: HostArray | Section, array: UsmArray, values: Any) -> None:
     if values is not None and array.values is not None:
-        _part(place, array.values)[...] = values
+        try:
+            _part(place, array.values)[...] = values
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"array {array.name!r}: {error}") from None
 
 
 def _part(place: HostArray | Section, values: NDArray[Any]) -> NDArray[Any]:
