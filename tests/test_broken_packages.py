@@ -72,7 +72,7 @@ REFUSED = [
     ("commands", "broken:NUMBER", ["mine"], r"the command mine \(broken:NUMBER\) is none: "),
     ("commands", "broken_exit:run", ["mine"], r"the command 'mine' \(broken_exit:run\) cannot be loaded: SystemExit"),
     ("scenarios", "broken_syntax:x", ["run", "mine"], r"the scenario 'mine' \(broken_syntax:x\) .*: SyntaxError: "),
-    ("scenarios", "broken:NUMBER", ["run", "mine"], "entry point mine = broken:NUMBER .* no scenario"),
+    ("scenarios", "broken:NUMBER", ["run", "mine"], r"the scenario .mine. \(broken:NUMBER\) is none, but 3"),
     ("machines", "broken:NeedsArguments", [*RUN, "--machine", "mine"], "mine: the package .* no path of a file"),
     ("machines", "broken:NUMBER", [*RUN, "--machine", "mine"], "mine: the package .* no path of a file: "),
     ("strategies", "broken:NeedsArguments", [*RUN, "--strategy", "mine"], "--strategy mine: TypeError: .*'two'"),

@@ -69,6 +69,10 @@ class HostArray:
         for name, value in (("shape", shape), ("nbytes", nbytes), ("itemsize", self.dtype.itemsize)):
             object.__setattr__(self, name, value)
 
+    def lie_at(self, address: int) -> None:
+        """Give the array its address, once its memory is allocated."""
+        object.__setattr__(self, "address", address)
+
     @property
     def phantom(self) -> bool:
         return self.values is None

@@ -93,10 +93,6 @@ class UsmArray(HostArray):
     sim: Simulation | None = attrs.field(default=None, repr=False)
     in_use: list[InUse] = attrs.field(factory=list, repr=False)
 
-    def lie_at(self, address: int) -> None:
-        """Give the array its address, once its memory is allocated."""
-        object.__setattr__(self, "address", address)
-
     @property
     def data(self) -> NDArray[Any]:
         """Return the values of the array as the host sees them.

@@ -136,9 +136,7 @@ def _of_package(point: EntryPoint) -> Scenario:
     """Load a scenario of another package. Raises UserError for an entry point that gives none."""
     given = installed(SCENARIOS, point.name)
     if not isinstance(given, Scenario):
-        raise UserError(
-            f"entry point {point.name} = {point.value} (offloadrt.scenarios): is no scenario, but {given!r}"
-        )
+        raise UserError(f"the scenario {point.name!r} ({point.value}) is none, but {given!r:.80}")
     return given
 
 
