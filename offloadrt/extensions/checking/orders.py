@@ -31,8 +31,10 @@ _MOST = 4096
 class Reference:
     """A reference to mapped bytes: the directive that took it, and the (chain, epoch) of its begin and of its end.
 
-    by, knows: the report line on the release, and the vector clock at it. copies: whether the release copies back if it
-    is the last one. doubts: what becomes doubtful if the release is not ordered behind the map that a doubt is about.
+    directive: the number of the directive. taken, released: those of the begin and of the end; `released` is None while
+    the reference is held. by: the report line on the release. knows: the vector clock at the release. copies: whether
+    the release would copy back if it were the last one. doubts: each is about a map, and is justified if the release is
+    not ordered behind that map.
     """
 
     directive: int

@@ -387,8 +387,8 @@ _LEAST = 4
 class TotalOrder:
     """The total-order Sobol index of an uncertain entry: the part of a figure's variance in which it is involved.
 
-    entry: its name, or a word for all other entries together. half_width: half the width of the index's 95 % interval.
-    index: that part, from 0 to 1.
+    entry: the entry's name, or a word for all other entries together. index: that part, from 0 to 1. half_width: half
+    the width of the index's 95 % confidence interval.
     """
 
     entry: str
@@ -400,9 +400,9 @@ class TotalOrder:
 class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
-    An index is the part of the share's variance in which an uncertain entry is involved. samples: how many base samples
-    were complete within the budget; `asked` were requested. of: the index of each entry or group of entries. resource:
-    the name of that resource.
+    An index is the part of the share's variance in which an uncertain entry is involved. resource: the name of the
+    resource. samples: how many base samples were complete within the budget; a base sample is one run for each group of
+    entries, and two more. asked: how many were requested. of: the index of each entry or group of entries.
     """
 
     resource: str

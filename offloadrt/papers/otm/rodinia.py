@@ -4,9 +4,9 @@ Source: Li and Chapman, "Compiler Assisted Hybrid Implicit and Explicit GPU Memo
 Space" (OTM), section 3; loops, map clauses and array shapes are those of the public offloading versions
 (yuhc/gpu-rodinia), the kernels are written anew as loop nests.
 
-`Bfs` random graphs, and a frontier kernel and an update kernel a level, until nothing is reached any more `Cfd` an
-Euler solver on an unstructured mesh: eight kernels an iteration `Srad` speckle-reducing diffusion of an image, with
-statistics on the host every iteration
+`Bfs` searches random graphs, with two kernels a level, until nothing new is reached. `Cfd` is an Euler solver on an
+unstructured mesh, with eight kernels an iteration. `Srad` is speckle-reducing diffusion of an image, with statistics on
+the host in every iteration.
 
 The file begins with the inputs that the authors leave open, as ranges and choices. The paper says "inputs of various
 sizes" and gives no lengths of runs. The number of BFS's levels is no input: it follows from a random graph of the

@@ -287,6 +287,7 @@ class PhaseEstimate:
     threads: int
     """The number of threads that ran the phase."""
     instances: int
+    """The number of instances of the phase in each thread, of which `skipped` were not run."""
     skipped: int
     seconds: float
     """Estimated virtual seconds of the skipped instances."""

@@ -49,9 +49,9 @@ class Step(enum.IntEnum):
     """A taskgroup region begins; GROUP_END: it ends, and waits for its tasks."""
     GROUP_END = 6
     ACQUIRE = 7
-    """subject: number of the lock; detail: for an ordered region, and in a recording for a check for each lock, its
-    turn; for a flag the number of releases to wait for, or NONE: the task is complete when the flag is released, which
-    stands for the event of its `detach` clause.
+    """subject: number of the lock; detail: for an ordered region, the task's turn, and so for every lock in a recording
+    for a check; for a flag, the number of releases to wait for. NONE for a flag: the task is complete when the flag is
+    released, as the flag stands for the event of the task's `detach` clause.
     """
     RELEASE = 8
     """subject: number of the lock; detail: for a flag the number of this release, from 1 on; NONE: the next one."""
@@ -71,7 +71,7 @@ class Step(enum.IntEnum):
     task, a number that its end has too.
     """
     PHASE_END = 15
-    """Such a range ends; subject and detail as at its begin."""
+    """A range that the program names ends; subject and detail: those of its `PHASE_BEGIN`."""
 
 
 class PartKind(enum.IntEnum):
@@ -99,9 +99,9 @@ class PartKind(enum.IntEnum):
     TAKES = 9
     """Data that the process gets from a collective."""
     MAKES = 10
-    """communicator: the new one; -1: the process is not in it."""
+    """A communicator is made; communicator: the new one, or -1 if the process is not in it."""
     FREES = 11
-    """communicator: the one that is freed."""
+    """A communicator is freed; communicator: that one."""
     DROPS = 12
     """A request is freed (MPI_Request_free)."""
     CANCELS = 13
@@ -224,10 +224,7 @@ class OmptOperation(enum.IntEnum):
 
 
 class StopKind(enum.IntEnum):
-    """What a source line does for which the host must first wait for the parallel algorithms before it.
-
-    AdaptiveCpp's compiler removes that wait (barrier) where it can, but not before such a line.
-    """
+    """What a source line does, so that AdaptiveCpp's host must first wait (barrier) for earlier parallel algorithms."""
 
     ACCESS = 1
     """The line loads or stores memory on the host."""
@@ -299,7 +296,7 @@ class Site(msgspec.Struct, frozen=True):
     flags: int = 0
     items: tuple[ItemForm, ...] = ()
     died: bool = False
-    """Whether the process ended during it, so that its operations are not all known."""
+    """Whether the process ended during the directive, so that the directive's operations are not all known."""
 
     @property
     def is_routine(self) -> bool:
@@ -333,7 +330,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
     pointer: int = 0
     """For a link: the address of the pointer by which the device finds it."""
     own: int = 0
-    """The size in bytes that the program gave it, if a map reaches beyond its end; 0: `nbytes` is that size."""
+    """The array's own size in bytes, if a map reaches beyond the array's end; 0: `nbytes` is that size."""
 
     @property
     def is_there(self) -> bool:
@@ -351,8 +348,8 @@ class Death(msgspec.Struct, frozen=True):
     how: str
     """A phrase that begins with a verb: ``is ended by SIGSEGV``."""
     where: str = ""
-    """The line of the directive in which it died, or of its own code; if neither is known, ``after`` the last
-    directive.
+    """The line of the directive, or else of the program's own code, in which the program died; if neither is known,
+    ``after`` and the last directive.
     """
     message: str = ""
     """The last message that the program or the runtime wrote."""
@@ -414,7 +411,7 @@ class Meta(msgspec.Struct, frozen=True):
     mpi: MpiWorld | None = None
     """None if the program did not begin MPI, or its MPI calls were not recorded."""
     host_times: tuple[float, ...] = ()
-    """For each repeat (`record --repeat`): the host time of all its processes, divided by that of the medians."""
+    """For each repeat (`record --repeat`): its host time over all processes, divided by that of the medians of all."""
     cost_errors: dict[str, float] = {}
     """By kernel: the counted work of its launches, divided by the work of the traced launches that stand for them."""
 

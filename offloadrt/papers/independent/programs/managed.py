@@ -371,14 +371,20 @@ def increment(data: Floats, pages: Ints, words: int) -> None:
 
 @kernel(threads_per_team=LANES, precision="single")
 def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
-    """Add words of two arrays, with each lane (thread of the warp) on a page of its own."""
+    """Add one word of each of `lanes` pages of two arrays; each lane (thread of the warp) has a page of its own.
+
+    words: the words in a page.
+    """
     for lane in range(lanes):
         c[lane * words] = a[lane * words] + b[lane * words]
 
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page; each thread has a chunk of neighbouring pages."""
+    """Copy one word of each page; each of `threads` threads has a chunk of `pages` neighbouring pages.
+
+    words: the words in a page.
+    """
     for thread in range(threads):
         for page in range(pages):
             target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
@@ -386,7 +392,7 @@ def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page; each thread has a chunk of pages.
+    """Copy one word of each page, as `copy_chunks` does, but in another order.
 
     Two pages that a thread takes one after the other never lie in the same big page (64 KiB).
     """
@@ -398,7 +404,7 @@ def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: 
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page, in the order that the array `order` lists."""
+    """Copy one word of each page, as `copy_chunks` does, with the pages in the order that the array `order` lists."""
     for thread in range(threads):
         for k in range(pages):
             page = order[thread * pages + k]
@@ -408,9 +414,9 @@ def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages
 async def sparse(t: cuda.HostThread, loop: KernelLoop, blocks: int, per_block: int, passes: int) -> list[Any]:
     """Make a managed array, write it, and increment a word in some random pages of each of its blocks on the device.
 
-    per_block: pages in a block. passes: how often. The list of pages goes through the blocks in order. The measured
-    program takes the blocks in random order, which makes no difference to the driver: it looks at no neighbours beyond
-    a block.
+    blocks: the number of the driver's blocks of 2 MiB. per_block: pages that are chosen in each. passes: how often each
+    of them is incremented. The list of pages goes through the blocks in order. The measured program takes the blocks in
+    random order, which makes no difference to the driver: it looks at no neighbours beyond a block.
     """
     data = await t.malloc_managed("data", blocks * PAGES_A_BLOCK * WORDS, fill=0.0)
     pages = await t.malloc_managed("pages", blocks * per_block, np.int64) if not t.program.phantom else None

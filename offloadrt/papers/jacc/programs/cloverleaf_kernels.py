@@ -213,7 +213,7 @@ class Staggering:
     high_mirror: int
     """Ring d of the halo at the high end is copied from row n + `high_mirror` - d."""
     more: int
-    """How many rows the field has more than cells."""
+    """How many more rows than cells the field has along this axis."""
 
 
 CELL: Final = Staggering(1, 1, 2, 0)
@@ -491,7 +491,7 @@ def reset_nodes(xvel1: Any, xvel0: Any, yvel1: Any, yvel0: Any, nx: Any, ny: Any
 
 
 Call = tuple[Kernel, tuple[str, ...]]
-"""A kernel and its arguments by name, before the size of the grid: fields, `dt`, or the widths of vertices or cells."""
+"""A kernel and the names of its arguments (fields, `dt`, widths of vertices or cells); the grid's size comes last."""
 
 
 @attrs.frozen
