@@ -24,8 +24,17 @@ def test_every_scenario_has_its_pins() -> None:
     assert questions and not questions & {*registry.shipped()}, "they are asked for by name, not listed with the rest"
 
 
+LONG = {("oversubscription", 3), ("unified_memory", 3)}
+"""Cases that take seconds each; the other cases of their scenarios are quick."""
+
+
 @pytest.mark.parametrize(
-    ("name", "number"), [(name, number) for name, cases in pin.CASES.items() for number in range(len(cases))]
+    ("name", "number"),
+    [
+        pytest.param(name, number, marks=[pytest.mark.slow] * ((name, number) in LONG))
+        for name, cases in pin.CASES.items()
+        for number in range(len(cases))
+    ],
 )
 def test_a_scenario_gives_what_is_pinned(name: str, number: int) -> None:
     pinned: list[dict[str, Any]] = json.loads((pin.PINNED / f"{name}.json").read_text())

@@ -34,7 +34,8 @@ def test_the_flow_is_that_of_whole_array_operations(alone: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "strategy"), [(2, "adaptive"), (4, "always"), pytest.param(4, "macc", marks=pytest.mark.slow)]
+    ("devices", "strategy"),
+    [(2, "adaptive"), *(pytest.param(4, strategy, marks=pytest.mark.slow) for strategy in ("always", "macc"))],
 )
 def test_several_devices_compute_the_same(alone: Any, devices: int, strategy: str) -> None:
     found = run_benchmark("CloverLeaf", devices, strategy=strategy).results
