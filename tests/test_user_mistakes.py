@@ -204,7 +204,7 @@ RAISES = [
     ("await t.omp_target_memcpy(1, 2, 3)", "omp_target_memcpy: dst cannot be 1; it takes HostArray | Section | "),
     ("await t.omp_target_is_present(3)", "omp_target_is_present: place cannot be 3; it takes HostArray | Section | "),
     ("raise GeneratorExit", "GeneratorExit"),
-    ("t.free(3)", "free takes an array of the program, not 3"),
+    ("t.free(3)", "free: array cannot be 3; it takes HostArray"),
     ("await t.omp_alloc('b', n, allocator=3)", "omp_alloc: allocator cannot be 3; it takes OmpAllocator"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
     ("run.statistics.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),

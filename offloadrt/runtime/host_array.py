@@ -69,10 +69,6 @@ class HostArray:
         for name, value in (("shape", shape), ("nbytes", nbytes), ("itemsize", self.dtype.itemsize)):
             object.__setattr__(self, name, value)
 
-    def lie_at(self, address: int) -> None:
-        """Give the array its address, once its memory is allocated."""
-        object.__setattr__(self, "address", address)
-
     @property
     def phantom(self) -> bool:
         return self.values is None
@@ -128,6 +124,11 @@ class HostArray:
         """Write an address for messages: ``<array+offset>`` in bytes, or ``<addr>`` outside of the array."""
         offset = address - self.address
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
+
+
+def lay_at(array: HostArray, address: int) -> None:
+    """Give an array its address, once its memory is allocated."""
+    object.__setattr__(array, "address", address)
 
 
 @functools.lru_cache(maxsize=1024)

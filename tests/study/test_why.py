@@ -250,7 +250,7 @@ SAID = {
     "one_thread": "those that do not depend on one another overlap only with `nowait`, or from several threads",
     "legacy_default_stream": "streams of the threads' own, which the program has to make, let their work overlap",
     "kernel_over_the_link": "it reaches memory of the host over the link, 160 MiB of `a`",
-    "peers_through_the_host": "limit this run: 82 % of .*; each crosses two links, since peer access is not enabled",
+    "peers_through_the_host": "limit this run: 91 % of .*; each crosses two links, since peer access is not enabled",
     "uneven_streams": "kernels of hardware queue 1 run 99 % of the time, and those of each other queue 10 % at most",
     "behind_a_long_kernel": "The compute units of device 0 limit this run: .* they are busy 100 % of the time",
     "does_not_fit": "48 blocks are evicted, since not all of the managed memory fits",
