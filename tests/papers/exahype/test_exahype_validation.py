@@ -16,15 +16,12 @@ pytestmark = pytest.mark.slow
 STORED = Path(__file__).parents[3] / "bench" / "validation" / "exahype.txt"
 
 TOO_FEW_PATCHES = {
-    "exahype.fig2.penalty",
     "exahype.fig3.euler3d_p5.robust",
     "exahype.concl.obs_invalid",
     "exahype.fig4.euler3d_p5.um_flat",
 }
 """Claims that few patches judge otherwise than many.
 
-With maps at p = 9, 128 threads cost 11 % more than the best number of threads on the full grid, and less than the limit
-of 10 % there.
 With the pool, twice the threads cost Euler 3D up to 29 % there (from 32 threads), and up to 8 % on the full grid: the
 limit is 10 %.
 In managed memory, one thread's pages thrash for long enough on the full grid that the driver pins them to the host, so
