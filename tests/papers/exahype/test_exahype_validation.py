@@ -22,8 +22,8 @@ TOO_FEW_PATCHES = {
 }
 """Claims that few patches judge otherwise than many.
 
-With the pool, twice the threads cost Euler 3D up to 29 % there (from 32 threads), and up to 8 % on the full grid: the
-limit is 10 %.
+With the pool, twice the threads cost Euler 3D up to 29 % on the quick grid (from 32 threads), and up to 8 % on the full
+one: the limit is 10 %.
 In managed memory, one thread's pages thrash for long enough on the full grid that the driver pins them to the host, so
 that further threads gain nothing; with few patches, its run ends before, and 128 threads take a quarter of its time.
 """
