@@ -47,7 +47,7 @@ def execute(
 
     ::
 
-    offloadrt.execute("exahype", threads=8, memory="pool", machine="h100", overrides={"alloc.cudaFree": "20 us"})
+        offloadrt.execute("exahype", threads=8, memory="pool", machine="h100", overrides={"alloc.cudaFree": "20 us"})
 
     The scenario's parameters are keywords, or a mapping `given`. Other keywords are fields of `RunSpec`, which replace
     those of `spec`, or arguments of `running.execution.execute` (`sinks`, `causal_log`, `on_progress`, `before_run`).
@@ -96,7 +96,7 @@ def sweep(
 
     ::
 
-    offloadrt.sweep("exahype", threads=[1, 4, 16], memory=["map", "pool"], machine=["alex-a100", "h100"])
+        offloadrt.sweep("exahype", threads=[1, 4, 16], memory=["map", "pool"], machine=["alex-a100", "h100"])
 
     `keywords` are parameters and fields of `RunSpec`. Parameters of the scenario's own sweep that are not named take
     all their values. Finished runs are kept in `out/points.jsonl`: the same call, made again, runs only what is
@@ -137,7 +137,7 @@ def compare(
 
     ::
 
-    offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
+        offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
     `keywords` and `jobs` are as in `sweep`; `baseline` (what to compare with) and `measures` (what to compare besides
     the elapsed time) as in `reporting.compare.compare`. All runs are repeated with `draws` random samples of the
