@@ -69,7 +69,7 @@ SP_STEPS = InputRange(
 SP_TRAFFIC = InputRange(
     1.5, 1.85, "bytes moved per byte used",
     "mi300a.spec.spC_kernel_ratio (role input): the longest kernel takes up to 0.06 of an allocation, with this range "
-    "0.055 to 0.066, where the bytes of the public code alone would take 0.036; taken to be that of all its kernels",
+    "0.055 to 0.066, where the bytes of the public code alone would take 0.036. It is said of the kernels of a call",
     name="specaccel.sp_traffic",
 )  # fmt: skip
 
@@ -291,8 +291,6 @@ class Solver:
     """The kernels of a call."""
     outside: tuple[CellSweep, ...]
     """The kernels of a time step outside of the calls."""
-    traffic: float
-    """The bytes that all kernels move for each byte that they use."""
     forget: Forget | None = None
     """Called with each stack array when the function returns; None, except in an ablation."""
     step_numbers: StepNumbers = range
@@ -328,8 +326,9 @@ class Solver:
                             self.forget(local)
 
     def _kernel(self, t: omp.HostThread, part: CellSweep, arrays: dict[str, omp.HostArray]) -> omp.Construct:
-        moved = part.bytes * self.traffic
-        kernel = Kernel(part.name, flops_per_iteration=part.flops, bytes_per_iteration=moved, threads_per_team=THREADS)
+        kernel = Kernel(
+            part.name, flops_per_iteration=part.flops, bytes_per_iteration=part.bytes, threads_per_team=THREADS
+        )
         iterations = round(self.cells ** (2 / 3)) if part.lines else self.cells
         return sweep(t, kernel, iterations, *(arrays[name] for name in part.uses))
 
@@ -374,7 +373,8 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
     )
     outside = (*right_hand_side(7, 4), streamed("txinvr", (DERIVED, RIGHT), 16))
     cells, traffic = ends.size(SP_ARRAY) // FIELD_BYTES, ends.work(SP_TRAFFIC)
-    return Solver(cells, ends.length(SP_STEPS), 7, stack, sweeps, outside, traffic, forget, ends.step_numbers)
+    moving = tuple([attrs.evolve(part, bytes=part.bytes * traffic) for part in sweeps])
+    return Solver(cells, ends.length(SP_STEPS), 7, stack, moving, outside, forget, ends.step_numbers)
 
 
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
@@ -403,7 +403,7 @@ def bt(ends: Ends, forget: Forget | None = None) -> Solver:
         CellSweep("substitute", solved, row, stride * block + 2 * FIELD_BYTES),
     )
     outside, cells, steps = right_hand_side(6, 2), ends.size(BT_CELLS), ends.length(BT_STEPS)
-    return Solver(cells, steps, 6, stack, sweeps, outside, 1.0, forget, ends.step_numbers)
+    return Solver(cells, steps, 6, stack, sweeps, outside, forget, ends.step_numbers)
 
 
 INITIALISE = Kernel("initialise", bytes_per_iteration=DOUBLE, threads_per_team=THREADS)

@@ -67,7 +67,7 @@ def test_the_longest_kernel_of_spc_takes_the_published_part_of_an_allocation() -
     solver = code("spC")
     assert isinstance(solver, Solver)
     longest = max(part.bytes for part in solver.sweeps if not part.lines)
-    longest_s, allocation_s = solver.traffic * longest / 3.55e12, 40 / 2**30 * 0.037
+    longest_s, allocation_s = longest / 3.55e12, 40 / 2**30 * 0.037
     assert longest_s / allocation_s == pytest.approx(0.06, rel=0.02)
 
 
