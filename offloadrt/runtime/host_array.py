@@ -126,7 +126,7 @@ class HostArray:
         return f"<{self.name}+{offset}>" if 0 <= offset < max(1, self.nbytes) else "<addr>"
 
 
-def lay_at(array: HostArray, address: int) -> None:
+def give_address(array: HostArray, address: int) -> None:
     """Give an array its address, once its memory is allocated."""
     object.__setattr__(array, "address", address)
 

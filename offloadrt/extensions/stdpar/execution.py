@@ -29,7 +29,7 @@ from offloadrt.extensions.stdpar.stdpar_runtime import StdParRuntime
 from offloadrt.kernels import Kernel, Launch
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import OffloadError
-from offloadrt.runtime.host_array import HostSpan, lay_at
+from offloadrt.runtime.host_array import HostSpan, give_address
 from offloadrt.runtime.mapping.map_item import DirectiveQueue
 
 
@@ -340,7 +340,7 @@ class Executor:
         sorted_bytes = next(pointers(call.arguments)).nbytes if "sort" in call.algorithm else 0
         words = 1 + queue.most_groups + sorted_bytes // 8
         made = runtime.unplaced("temporary_array", words, np.float64, True, "device")
-        lay_at(made, await runtime.usm.malloc_device(made.nbytes, True, made.name))
+        give_address(made, await runtime.usm.malloc_device(made.nbytes, True, made.name))
         return made
 
     def _is_worth_it(self, call: AlgorithmCall) -> bool:

@@ -47,7 +47,7 @@ from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.program import Barrier, Drivers, Model, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
-from offloadrt.runtime.host_array import HostArray, Kind, Section, array_of, lay_at
+from offloadrt.runtime.host_array import HostArray, Kind, Section, array_of, give_address
 from offloadrt.sim import LockStatistics
 from offloadrt.trace import Trace
 
@@ -76,7 +76,7 @@ class SyclQueue:
         with self._runtime.calling("malloc_shared"):
             await self._executor.meets_call("malloc_shared")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
-            lay_at(array, await self._runtime.usm.malloc_shared(max(1, array.nbytes), array.name))
+            give_address(array, await self._runtime.usm.malloc_shared(max(1, array.nbytes), array.name))
         return array
 
     async def malloc_device(
@@ -90,7 +90,7 @@ class SyclQueue:
         with self._runtime.calling("malloc_device"):
             await self._executor.meets_call("malloc_device")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "device")
-            lay_at(array, await self._runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name))
+            give_address(array, await self._runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name))
         return array
 
     async def malloc_host(
@@ -104,7 +104,7 @@ class SyclQueue:
         with self._runtime.calling("malloc_host"):
             await self._executor.meets_call("malloc_host")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "host")
-            lay_at(array, await self._runtime.usm.malloc_host(max(1, array.nbytes)))
+            give_address(array, await self._runtime.usm.malloc_host(max(1, array.nbytes)))
         return array
 
     async def free(self, array: UsmArray) -> None:
@@ -219,11 +219,11 @@ class HostThread(Algorithms, ProgramThread):
                 await self.executor.meets(Marker.ALLOCATION, "new")
             array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
             if explicit and self.executor.queue is not None:
-                lay_at(array, await self.runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name))
+                give_address(array, await self.runtime.usm.malloc_device(max(1, array.nbytes), array.phantom, name))
                 array.memory = "device"
             else:
                 place = await self._memory.malloc(array.nbytes, array.name, self._heap, self._interposed, align)
-                lay_at(array, place[0])
+                give_address(array, place[0])
                 array.memory = "shared" if place[1] else "heap"
         if fill is not None:
             await self.write(array, None if array.phantom else fill)
@@ -242,7 +242,7 @@ class HostThread(Algorithms, ProgramThread):
         if not self.runtime.is_explicit:
             await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
-        lay_at(array, await self._memory.malloc_libc(array.nbytes, self._heap))
+        give_address(array, await self._memory.malloc_libc(array.nbytes, self._heap))
         return array
 
     def stack_array(

@@ -40,7 +40,7 @@ from offloadrt.runtime.host_array import (
     array_of,
     element_of,
     extent,
-    lay_at,
+    give_address,
     make_values,
     shape_of,
 )
@@ -118,7 +118,7 @@ class HostThread(CallingThread):
         array.managed = True
         managed = (await self._context()).driver.managed
         managed.start()
-        lay_at(array, await managed.alloc(array.nbytes, name=name))
+        give_address(array, await managed.alloc(array.nbytes, name=name))
         if self._state.shared == "host":  # the device cannot fault
             for number in range(self.get_device_count()):
                 uvm = (await self._context_on(number)).driver.managed.manage()
@@ -197,7 +197,7 @@ class HostThread(CallingThread):
         exist from the beginning. Free it by `free_host`.
         """
         array = self._made(name, shape, dtype, fill)
-        lay_at(array, await self.malloc_host(array.nbytes))
+        give_address(array, await self.malloc_host(array.nbytes))
         return self.program.arrays.add(array, written=True)
 
     async def malloc_host(self, nbytes: int) -> int:
