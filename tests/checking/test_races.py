@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checked_programs import Body, N, add, double, double_views, fill, fill_part, found, kinds, run_checked
+from checked_programs import Body, N, add, double, double_views, fill, fill_part, found, kinds, run_checked, total
 
 from offloadrt import openmp as omp
 
@@ -54,6 +54,34 @@ def test_a_race_is_reported_whichever_comes_first(delay_us: int) -> None:
         assert a[0] >= 1.0
 
     assert found(body) == [("race", "a on device 0")], "that the host may have an old value is the race"
+
+
+@pytest.mark.parametrize("delay_us", [0, 1000])
+@pytest.mark.parametrize("reads_first", [True, False])
+@pytest.mark.parametrize("orders", ["nothing", "taskwait", "depend"])
+def test_a_result_that_only_the_last_user_of_a_mapping_brings_back_is_a_race(
+    delay_us: int, reads_first: bool, orders: str
+) -> None:
+    """Neither region touches what the other one uses; but one that ends last may bring nothing back."""
+
+    async def body(t: omp.HostThread) -> None:
+        a, s = t.array("a", N, fill=1.0), t.array("s", 1, fill=0.0)
+
+        async def start(reads: bool) -> None:
+            use, maps = (total, omp.map(to=a, tofrom=s)) if reads else (fill_part, omp.map(tofrom=a))
+            arguments = (a, s, N // 2) if reads else (a, N // 2, N // 2)
+            depend = omp.depend(inout=a) if orders == "depend" else None
+            await t.target(use, *arguments, maps=maps, nowait=True, depend=depend)
+
+        await start(reads_first)
+        await t.compute(delay_us * 1e-6)
+        if orders == "taskwait":
+            await t.taskwait()
+        await start(not reads_first)
+        await t.taskwait()
+        a[N - 1] + s[0]
+
+    assert kinds(body) == (["race"] if orders == "nothing" else [])
 
 
 def _chain(orders: str) -> Body:

@@ -231,7 +231,7 @@ class References:
             if one.copies and one.released is not None and not directive.strand.comes_after(*one.released):
                 doubt = self._doubt(directive, "an end of the map that copies back as the last user, unlike {}", story)
                 doubt.since = one.released
-                self.versions.not_returned(event.device, event.begin, event.nbytes, entry, doubt)
+                self.versions.not_returned(event.device, event.begin, event.nbytes, entry, directive.strand, doubt)
                 return
 
     def forget(self, begin: int, end: int) -> None:

@@ -17,6 +17,7 @@ import attrs
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
 from offloadrt.extensions.checking.mistakes import Mistakes, Story
 from offloadrt.extensions.checking.recorded import KernelCopied
+from offloadrt.extensions.checking.strands import Strand
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
 
@@ -68,6 +69,7 @@ class _HostCell(Cell):
 
     extent: if that write touched some bytes of a range only, the range. copied: the last copy from a device. left: the
     `value` of the device's copy when the last mapping ended. doubt: the value depends on who is a mapping's last user.
+    changed: the last copy from a device that brought another value than the host had, if the host has not written since.
     """
 
     version: int = 0
@@ -77,11 +79,13 @@ class _HostCell(Cell):
     copied: Access | None = None
     left: int | None = None
     doubt: Doubt | None = None
+    changed: Access | None = None
 
     def part(self, begin: int, end: int) -> _HostCell:
         return _HostCell(
-            begin, end, self.version, self.newest, self.writer, self.extent, self.copied, self.left, self.doubt
-        )
+            begin, end, self.version, self.newest, self.writer, self.extent, self.copied, self.left, self.doubt,
+            self.changed,
+        )  # fmt: skip
 
     @property
     def value(self) -> int | None:
@@ -167,10 +171,19 @@ class Versions:
             mine.doubt = mine.doubt or doubt
         return any(mine.doubt is doubt for mine in differ)
 
-    def not_returned(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> None:
-        """Doubt the host's bytes that the end of a mapping does not bring back, where the device's differ."""
+    def not_returned(
+        self, device: int, host_begin: int, nbytes: int, entry: Entry, strand: Strand, doubt: Doubt
+    ) -> None:
+        """Doubt the host's bytes that are not brought back by a strand, which ends a mapping as its last user.
+
+        These are bytes that differ on the device, and those that an earlier copy back has changed in no order with the
+        strand: that copy would not be made while the strand's mapping lasts.
+        """
         for host, mine in self._pairs(device, entry, host_begin, nbytes):
-            if _differ(mine.value, host):
+            earlier = host.changed
+            if _differ(mine.value, host) or (
+                earlier is not None and not strand.comes_after(earlier.strand.chain, earlier.epoch)
+            ):
                 host.doubt = doubt
 
     def _pairs(
@@ -191,13 +204,13 @@ class Versions:
         extent = None if access.exact else (access.begin, access.end)
         for cell in self._host.cut(access.begin, access.end):
             cell.version = cell.newest = self._last
-            cell.writer, cell.extent, cell.doubt = access, extent, None
+            cell.writer, cell.extent, cell.doubt, cell.changed = access, extent, None, None
 
     def host_maybe_written(self, begin: int, end: int) -> None:
         """Treat the host's copy as the newest, because unknown code may have written to it."""
         for cell in self._host.cut(begin, end):
             cell.version = cell.newest = max(cell.newest, 0)
-            cell.doubt = None
+            cell.doubt = cell.changed = None
 
     def device_written(self, access: Access, entry: Entry | None) -> None:
         """Record that a kernel writes in device memory: its bytes are the newest from now on."""
@@ -262,7 +275,9 @@ class Versions:
         shift = host_begin - begin
         for cell in self._device(device).cut(begin, begin + nbytes):
             for mine in self._host.cut(cell.begin + shift, cell.end + shift):
-                mine.doubt = doubt if doubt is not None and _differ(cell.value, mine) else None
+                changes = _differ(cell.value, mine)
+                mine.doubt = doubt if changes else None
+                mine.changed = copy if changes else mine.changed
                 mine.version, mine.copied = cell.version, copy
                 if not is_counterpart and cell.version < 0:
                     mine.version = NEVER
