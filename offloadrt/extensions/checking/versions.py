@@ -69,7 +69,7 @@ class _HostCell(Cell):
 
     extent: if that write touched some bytes of a range only, the range. copied: the last copy from a device. left: the
     `value` of the device's copy when the last mapping ended. doubt: the value depends on who is a mapping's last user.
-    changed: the last copy from a device that brought another value than the host had, if the host has not written since.
+    changed: the last copy from a device that brought another value than the host had; None if the host wrote since.
     """
 
     version: int = 0
