@@ -21,8 +21,8 @@ Source = Callable[[str], Any]
 def lazy(package: str, *sources: Source) -> tuple[list[str], Callable[[], list[str]], Source]:
     """Return `__all__`, `__dir__` and `__getattr__` of a package whose stub (`__init__.pyi`) says where its names are.
 
-    Type checkers read the stub, too. Names that the stub imports under `if TYPE_CHECKING` are not part of the package
-    itself; `sources` find them while a program runs, such as the entry points of a group (`entry_points`).
+    Type checkers read the stub, too. A name that the stub imports only under `if TYPE_CHECKING` is not defined in the
+    package; the first of `sources` that knows the name, such as a group of entry points (`entry_points`), loads it.
     """
     module = sys.modules[package]
     stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))

@@ -81,8 +81,8 @@ class Registry(Generic[T]):
     def load(self, text: str) -> Any:
         """Return what `text` names, without calling or checking it: a name, or `FILE.py:NAME`.
 
-        Raises ValueError, with the names that exist, for any other text, and for a file that cannot be loaded;
-        NotInstalled for a name whose module is missing; Unusable for another package's that cannot be loaded.
+        Raises ValueError, with the names that exist, for an unknown name, and for a file that cannot be loaded;
+        NotInstalled for a name whose module is missing; Unusable if another package's entry point cannot be loaded.
         """
         file, colon, name = text.rpartition(":")
         if colon and file.endswith(".py"):

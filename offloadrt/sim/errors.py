@@ -26,7 +26,7 @@ class BadChoice(SimulationError):
 
 
 class UncontrolledNondeterminism(SimulationError):
-    """Raised when Trio woke several tasks of a run at one instant: it orders them at random, so no run would repeat."""
+    """Raised when Trio itself wakes several tasks at one instant: their order is random, so no run would repeat."""
 
 
 class RealInputOutput(SimulationError):
@@ -46,9 +46,9 @@ class SimTimeout(SimulationError):
 
 
 class ReturnToTrio(Exception):
-    """Raised inside the clock hook to leave it, because Trio has something to run. Users never see it.
+    """Raised inside the clock's hook (`deadline_to_sleep_time`) to leave it, because Trio has a task to run.
 
-    Raised as a class: an instance that is raised again and again would grow its traceback for ever.
+    Users never see it. Raised as a class: an instance that is raised again and again would grow its traceback for ever.
     """
 
 
@@ -61,7 +61,7 @@ LONGEST_S = 1e9
 
 
 def no_duration(call: str, given: object) -> Exception:
-    """Return the error that `call(given)` raises when `given` is no number of seconds from 0 to `LONGEST_S`."""
+    """Return the error of `call(given)` for a `given` that is no number of seconds from 0 to `LONGEST_S`, the limit."""
     if isinstance(given, int | float):
         return ValueError(f"{call}({given!r:.80}): virtual seconds are finite and not negative, and at most 1e9")
     return TypeError(f"{call}({given!r}): takes virtual seconds as a number, as in {call}(1e-5) for 10 microseconds")

@@ -32,7 +32,7 @@ from offloadrt.sim.scheduler import SELF, Actor, Scheduler, return_to_trio, unin
 # and a place in the order; a run's history does not show that they have no task. At the end of a run, the `Caretaker`
 # does for them what Trio does for tasks: it cancels them, in order of spawning, and waits until they have ended.
 class Caretaker:
-    """Waits in a Trio task of its own for daemons that have no Trio task; when cancelled, it cancels them all."""
+    """A Trio task that stands for all daemons without a Trio task of their own: its cancellation cancels them all."""
 
     is_actor = False
     __slots__ = ("_cancelled", "_daemons", "_sim", "_task", "begun")
@@ -63,7 +63,7 @@ class Caretaker:
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
-        """Forget a daemon that has ended or become a Trio task; after a cancellation, the last one ends `wait`."""
+        """Forget a daemon that has ended or now has a Trio task. After a cancellation, the last call ends `wait`."""
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 
@@ -78,7 +78,7 @@ class Caretaker:
 def lets_ctrl_c_in(fn: Callable[..., Awaitable[Any]]) -> bool:
     """Let Ctrl-C raise KeyboardInterrupt inside `fn`, an ``async def`` function; return False for other callables.
 
-    The caller runs any other callable inside `_interruptible`, which lets Ctrl-C in, too, but costs one more frame.
+    The caller must run any other callable inside `_interruptible`, which has the same effect but costs one more frame.
     """
     code = getattr(fn, "__code__", None)
     if code is None or not code.co_flags & CO_COROUTINE:
@@ -105,7 +105,7 @@ def _end() -> None:
 def service(
     actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...], ended: Callable[[Actor], None]
 ) -> Callable[[], None]:
-    """Run ``fn(*args)`` as an actor without a Trio task; return the function that cancels the actor."""
+    """Run ``fn(*args)`` as ``actor``, without a Trio task, then call ``ended``. Return a function that cancels it."""
     context = copy_context()
     coroutine: Any = _serve(actor, fn, args, ended)
     actor.detached = True
@@ -147,10 +147,10 @@ def _turn(step: Any = None) -> Generator[Any, Any, None]:
 
 # ---------------------------------------------------------------------- dormant daemons
 class Dormant:
-    """A daemon that has no Trio task until the first message comes to ``box``; ``actor.send`` is one of its methods.
+    """A daemon that gets a Trio task only when the first message comes to the mailbox ``box``.
 
-    The function ``begin`` starts the Trio task and returns the next step for the scheduler's loop; ``ended`` removes
-    the actor from the run.
+    Until then the methods of this class are the actor's steps. The function ``begin`` starts the Trio task and returns
+    the next step for the scheduler's loop; ``ended`` removes the actor from the run.
     """
 
     __slots__ = ("_actor", "_begin", "_box", "_cancelled", "_context", "_ended")
@@ -213,7 +213,8 @@ def start(
 ) -> Actor:
     """Start an actor that runs ``await fn(*args)`` in a Trio nursery; actors that are ready already go first.
 
-    If a mailbox ``serves`` is given, a daemon's Trio task begins only when a message comes there (engine ``turbo``).
+    daemon: the run's end does not wait for it. serves: with the engine ``turbo``, a daemon's Trio task begins only when
+    a message comes to this mailbox.
     """
     actor = Actor(sim, sim.next_index(), name or str(getattr(fn, "__name__", repr(fn))), daemon)
     actor.waits_first = serves is not None

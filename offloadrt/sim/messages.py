@@ -30,7 +30,7 @@ class SignalStatistics:
 class Signal:
     """A one-shot event: ``set(value)`` resumes all waiters in FIFO order; ``await wait()`` returns the value.
 
-    Once the signal is set, ``wait`` returns at once. Raises RuntimeError for a second ``set``. It can have a callback.
+    Once the signal is set, ``wait`` returns at once, and a second ``set`` raises RuntimeError.
     """
 
     __slots__ = ("_callback", "is_set", "name", "sim", "value", "waiters")

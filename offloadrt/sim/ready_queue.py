@@ -97,8 +97,8 @@ class ChosenOrder:
     def passes(self, actor: Actor, due: float, timer: Any) -> bool:
         """Tell whether the running actor can sleep until virtual time ``due`` without a switch to another actor.
 
-        ``timer`` is the timeout that the actor would set; None if it only sleeps. A strategy with ``delay`` is asked
-        here for the time ``due``; if it delays the actor, the result is False, and the actor waits like any other.
+        ``timer`` is the timeout that the actor would set; None if it only sleeps. A strategy that can delay actors
+        decides here whether the actor goes on at ``due``; if it delays the actor, the result is False.
         """
         sim, heap = self.sim, self._heap
         if self.woken or self.first or self.held or self.control or (heap and heap[0][0] <= due + self._reach):
@@ -250,7 +250,7 @@ class ChosenOrder:
 # before the actor goes on. So the history of a run can be followed backwards from its end. A run without an observer
 # has a plain ready queue and no extra cost.
 class LoggedQueue(deque[Any]):
-    """A deque of ready actors that reports to an observer each actor which another one has made ready."""
+    """A FIFO queue of ready actors that reports to an observer which actor has made which other actor ready."""
 
     __slots__ = ("_observer", "_sim")
 
@@ -265,7 +265,7 @@ class LoggedQueue(deque[Any]):
 
 
 class LoggedOrder(ChosenOrder):
-    """A queue whose next actor the strategy chooses; it reports to an observer each actor made ready by another."""
+    """A queue ordered by the strategy that reports to an observer which actor has made which other actor ready."""
 
     def __init__(self, sim: Scheduler, strategy: Strategy, observer: ResumptionObserver) -> None:
         super().__init__(sim, strategy)

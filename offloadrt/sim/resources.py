@@ -34,8 +34,9 @@ Handoff = Literal["fifo", "barging"]
 class Resource:
     """Base of resources that actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
 
-    A subclass says when a request can be granted, and what happens to the request. A waiting actor stores its request,
-    where there is a choice, in its field ``wants``. So the queue holds actors alone, and `forget` is the same for all.
+    A subclass says when a request can be granted, and what happens then. A waiting actor stores its request, if there
+    are several kinds, in its field ``wants``. So the queue holds only actors, and `forget` is the same for all
+    subclasses.
     """
 
     takes_turns = True
@@ -85,7 +86,7 @@ class Entered(Resource, AsyncOnly, ABC):
 class Figures:
     """Base of records of counts and virtual seconds; ``+``, ``-`` and ``*`` work field by field.
 
-    The difference of two records is the use between them. ``record * factor`` estimates a part that was not run.
+    ``later - earlier`` is the use between two records. ``record * factor`` estimates the use of a longer run.
     """
 
     @classmethod
@@ -310,7 +311,7 @@ class Semaphore(Entered):
 
 @attrs.frozen
 class RWLockStatistics:
-    """Uses of an `RWLock`, with virtual seconds (``_s``); `contended` ones waited. Readers' holds are added up."""
+    """Counts acquisitions and those that had to wait (`contended`); `read_hold_s` sums the holds of all readers."""
 
     read_acquired: int
     write_acquired: int
@@ -335,9 +336,9 @@ class RWLockStatistics:
 class RWLock(Resource):
     """Many readers or one writer, granted in order of arrival: a waiting writer holds up readers that come later.
 
-    ``await acquire_read()``, ``await acquire_write()``, ``release()``; ``downgrade()`` turns a writer into a reader
-    without letting another writer in. RuntimeError when the caller does not hold what it gives up. With `uncontended`
-    (an ablation) the lock excludes nobody and counts nothing.
+    ``downgrade()`` turns a writer into a reader without letting another writer in. Raises RuntimeError when the caller
+    releases or downgrades a lock that it does not hold. With `uncontended`, for ideal runs, nobody ever waits and
+    nothing is counted.
     """
 
     __slots__ = (
@@ -483,7 +484,7 @@ class RWLock(Resource):
 
 @attrs.frozen
 class StationStatistics:
-    """Use of a station, in virtual seconds. ``busy_s`` sums over all servers, of which `in_service` are busy now."""
+    """Virtual seconds that actors waited and servers were busy, in total; `in_service` servers are busy now."""
 
     served: int
     """Number of services that have ended."""

@@ -143,11 +143,9 @@ def remove(heap: list[Timer], item: Any) -> None:
 class Actor:
     """A task of the run; ``index`` counts actors in order of spawning. The run's end does not wait for a ``daemon``.
 
-    All other fields belong to the scheduler, except two for the code that started the actor: ``cause``, the number of
-    the directive for which the actor works (0: none), and ``data``, what the layers above the scheduler know of a host
-    thread.
-
-    The scheduler reads and writes these fields in every step: an object between would cost a look-up each.
+    Two fields are for the code that started the actor: ``cause``, the number of the directive for which the actor works
+    (0: none), and ``data``, in which programming models keep what they know of a host thread. The scheduler alone uses
+    the others, in every step; they are plain fields here because a separate object would cost a look-up each time.
     """
 
     __slots__ = (
@@ -232,7 +230,7 @@ class Actor:
         self.send = return_to_trio
 
     def wake(self, _: Any) -> Any:
-        """Let Trio make the actor's next step: always with the engine ``native``, else while the actor is attached."""
+        """Let Trio make the actor's next step: always with engine ``native``, else inside ``sim.attached()``."""
         sim = self.sim
         # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task
@@ -313,10 +311,10 @@ class Actor:
 
     @uninterrupted
     async def leave_trio(self) -> None:
-        """Have the trampoline make the actor's steps from now on; the actor waits until its turn comes.
+        """Have the scheduler's loop (`Trampoline`), not Trio, make the actor's steps; wait until the next one.
 
-        Each step runs in the task's own context, as Trio's steps do: without that, context variables (structlog's, for
-        one) would leak from actor to actor. It costs 8 to 19 % of the trampoline's speed.
+        Each step runs in the task's own context, as Trio's steps do, lest context variables (structlog's, for example)
+        leak from actor to actor. This costs 8 to 19 % of the loop's speed.
         """
         coroutine: Any = self.task.coro
         self.detached = True
@@ -326,7 +324,7 @@ class Actor:
 
 
 class LateCancel:
-    """A cancellation of a resumed actor that Trio does not step; ``raise_cancel`` runs when the actor yields next."""
+    """Cancels a resumed actor that Trio does not step, by running ``raise_cancel`` when the actor next waits."""
 
     __slots__ = ("actor", "raise_cancel")
 
@@ -342,8 +340,8 @@ class LateCancel:
 class Scheduler:
     """The state that all parts of a run share, and the operations from which waiting primitives are built.
 
-    `Simulation` adds the loop that steps the actors, and explains the parameters. Actors, scopes, nurseries, the ready
-    queue and the watch read and write these fields directly: a method for each access would cost a call in every step.
+    `Simulation` adds the loop that steps the actors, and explains the parameters. Other classes of `sim` read and write
+    these fields directly: a method for each access would cost a call in every step.
     """
 
     __slots__ = (
@@ -429,8 +427,8 @@ class Scheduler:
     def current(self) -> Actor:
         """Return the actor that runs now. Raises UnregisteredTask if the calling task is no actor.
 
-        A call of another thread of the operating system ends the run. On a hot path, write ``sim.running or
-        sim.current``: the first is a plain attribute; the calls of programming models ask here.
+        A call from another thread of the operating system ends the run. Each call of a programming model reads this
+        property, so that such a mistake is noticed; a hot path reads ``sim.running or sim.current``, which is faster.
         """
         if get_ident() != self.thread:
             raise self.in_wrong_thread()
@@ -539,7 +537,7 @@ class Scheduler:
             yield from self.interrupted(me)
 
     def interrupted(self, me: Actor) -> Generator[Any, Any, None]:
-        """Raise the error that ``me`` was resumed with; a user's own primitive calls this after its wait."""
+        """Raise the error, if any, that ended the wait of ``me``; a user's own primitive calls this after its wait."""
         return me.interrupted()
 
 

@@ -79,8 +79,8 @@ class Attached(AsyncOnly):
 class TimeoutScope:
     """The scope of ``move_on_after`` and ``fail_after``: after ``dt`` seconds it ends the actor's wait with an error.
 
-    It does so once, so clean-up code may wait again. ``timed_out`` says whether the time ran out. Only the actor that
-    opened the scope is interrupted. With ``fail`` the body's end raises SimTimeout.
+    It does so once, so clean-up code may wait again. ``timed_out`` says whether the time ran out; with ``fail`` the
+    scope then raises SimTimeout at its end. Only the actor that opened the scope is interrupted.
     """
 
     def __init__(self, sim: Scheduler, dt: float, *, fail: bool) -> None:
@@ -134,7 +134,8 @@ class TimeoutScope:
 class Alarm:
     """A timer that raises ``expired`` in the actor ``target``. A disarmed alarm leaves the heap and advances no time.
 
-    If the actor waits in Trio itself, the alarm cancels the ``RawSection`` entered since, or else the scope ``raw``.
+    If the actor waits in one of Trio's own calls, the alarm cancels a Trio scope instead: that of the `RawSection`
+    which the actor has entered since the alarm was set, or else ``raw``.
     """
 
     __slots__ = ("_armed", "expired", "opened_in", "raw", "target")

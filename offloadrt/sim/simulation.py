@@ -93,8 +93,8 @@ class Trampoline:
     def run_slice(self) -> int:
         """Make steps of actors until Trio has work or the slice is used up; return their number, 0 if nothing was due.
 
-        A step returns the next step to make, or None when the actor waits and the next is not known. ``sleep`` knows
-        the next step already, because it looks at the heap anyway.
+        A step returns the next step to make, if it knows it (``sleep`` does, since it looks at the heap anyway), else
+        None.
         """
         sim = self._sim
         heap, ready, popleft = sim.heap, sim.ready, sim.ready.popleft

@@ -104,13 +104,13 @@ LISTED = 20
 
 
 def holder(target: Any) -> str:
-    """Return who holds the lock ``target``, as a deadlock report writes it: ``" held by host0"``; else empty."""
+    """Return who holds the lock ``target``, as a deadlock report writes it: ``" held by host0"``; else ""."""
     owners = target.holders() if hasattr(target, "holders") else []
     return f" held by {', '.join(owner.name for owner in owners)}" if owners else ""
 
 
 def missing(target: Any) -> str:
-    """Return, for reports, who is missing at a barrier: ``", to which host thread 2 has not come"``; else empty."""
+    """Return who is missing at the barrier ``target``: ``", to which host thread 2 has not come"``; else ""."""
     names = target.missing() if hasattr(target, "missing") else []
     if not names:
         return ""
@@ -198,9 +198,9 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
 def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "") -> BaseException:
     """Return an error that explains `error` better, or `error` itself.
 
-    A SimulationError replaces an `error` with a reason `why`, and one that cannot be printed, which would break Trio.
-    DetachedTrioCall replaces Trio's complaint about a call by an actor that Trio does not step. TypeError replaces an
-    AttributeError of an argument that the user's program has passed to this package.
+    A SimulationError that gives the reason `why` is returned if there is a `why`, or if `error` cannot be printed,
+    which would break Trio. DetachedTrioCall replaces Trio's complaint about a call by an actor that Trio does not step.
+    TypeError replaces the AttributeError of a wrong argument that the user's program has passed to this package.
     """
     try:
         repr(error), str(error)
@@ -240,8 +240,7 @@ def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
 def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
     """Return the one error inside nested groups of nurseries, or the group itself if there are several.
 
-    If one error of a group is the ``__cause__`` of another (raised in another actor at the same instant), it stands for
-    both.
+    An error that is the ``__cause__`` of another error of the group does not count as one of several.
     """
     errors = {id(error): error for error in _leaves(group)}
     first = [error for error in errors.values() if id(error.__cause__) not in errors]

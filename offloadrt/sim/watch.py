@@ -30,10 +30,10 @@ from offloadrt.sim.scheduler import SELF, Scheduler, task_in_a_step
 # ---------------------------------------------------------------------- the watchdog
 # The watchdog: ends a run from within the clock hook, where no error may be raised.
 class Watchdog:
-    """Raises errors of a run in a Trio task of its own, from which they cancel all actors.
+    """Raises errors of a run in a Trio task of its own, from which Trio cancels all actors.
 
-    An exception out of the hook by which Trio asks the clock would be an internal error of Trio, and would leave the
-    tasks without clean-up. `fail` returns the hook's result: how long Trio may sleep.
+    Trio asks the clock how long to sleep (`deadline_to_sleep_time`). An exception raised there would be an internal
+    error of Trio, and the tasks would get no clean-up.
     """
 
     def __init__(self, sim: Scheduler) -> None:
@@ -70,12 +70,12 @@ HELP = "put it before or after the run, or give it a cost: 'await sim.sleep(dt)'
 
 
 class TrioWatch(trio.abc.Instrument):
-    """A Trio instrument that checks every wake-up of a task that the scheduler did not cause.
+    """A Trio instrument that looks for wake-ups of tasks that the scheduler did not cause, and for endless loops.
 
     The first violation becomes ``sim.violation``, which ``watchdog`` raises. A run may take `livelock_limit` steps at
-    one instant, more with many actors. Trio calls an instrument at each wake-up, at a tenth of the cost of a step. So
-    the instrument is added only when a task of the run may wait in Trio itself: an actor has parked outside the
-    primitives of `sim`, or Trio runs tasks that are not new actors.
+    one instant, more with many actors. The instrument costs a tenth of a step at each wake-up, so it is added only when
+    a task of the run may wait in Trio itself: an actor has parked outside the primitives of `sim`, or Trio runs tasks
+    that are not new actors.
     """
 
     def __init__(self, sim: Scheduler, watchdog: Watchdog, livelock_limit: int) -> None:

@@ -47,7 +47,7 @@ class Event:
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of the fields after the common ones, in order."""
     counts: ClassVar[bool] = True
-    """Whether the trace counts and hashes events of the class; `Trace.aside` records those for which it does not."""
+    """Whether these events count in the trace's number and hash of events; `Trace.aside` records those that do not."""
 
     time_ps: int
     """The virtual time of the event, in integer picoseconds."""
@@ -115,7 +115,7 @@ class ActorSpawned(Event):
 
 @event
 class ActorFinished(Event):
-    """An actor returned or was cancelled; the fields name it."""
+    """An actor (host thread, hardware queue, copy engine, …) returned or was cancelled; `name` is its name."""
 
     name: str
 
@@ -147,7 +147,7 @@ class DirectiveEnd(Event):
 class LockWait(Event):
     """An actor found the lock taken and began to wait; a free lock causes no such event.
 
-    A second one follows when a lock without hand-off (``barging``) is released and wakes the actor to try again.
+    A second `LockWait` follows when a lock without hand-off (``barging``) is released and wakes the actor to try again.
     """
 
     lock: str
@@ -162,7 +162,7 @@ class LockAcquire(Event):
 
 @event
 class LockRelease(Event):
-    """The holder gave the lock back."""
+    """The holder released the lock."""
 
     lock: str
 
@@ -237,7 +237,7 @@ class Attach(Event):
 
 @event
 class ObjectPlaced(Event):
-    """The runtime decided how a device reaches an object of `size` bytes (configuration `otm`)."""
+    """With the configuration `otm`, the runtime decided how a device reaches an object (array) of `size` bytes."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
@@ -251,7 +251,7 @@ class ObjectPlaced(Event):
 
 @event
 class Allocate(Event):
-    """A block of `size` bytes of device memory (`device` -1: host memory) was obtained by the driver call `api`."""
+    """The driver call `api` obtained `size` bytes at `address` of device memory (`device` -1: host memory)."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     address: int
@@ -261,7 +261,7 @@ class Allocate(Event):
 
 @event
 class Free(Event):
-    """A block of memory of `size` bytes was given back by the driver call named `api`."""
+    """The driver call `api` gave back `size` bytes of memory at `address`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     address: int
@@ -305,7 +305,7 @@ class MessageSent(Event):
 
 @event
 class MessageReceived(Event):
-    """The message lies in the receiver's buffer; the receiving thread writes this event; fields as in `MessageSent`."""
+    """A message has come into the receiver's buffer; the receiving thread writes this. Fields: see `MessageSent`."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     message: int
@@ -392,14 +392,14 @@ class Resume(Event):
 
 @event
 class TimeSliceBegin(Event):
-    """A device switches to the context of a process, whose kernels run from now on."""
+    """A device switches to the context of the process with this number, whose kernels run from now on."""
 
     process: int
 
 
 @event
 class TimeSliceEnd(Event):
-    """A device stops the kernels of a process, to switch to the context of another process."""
+    """A device stops the kernels of the process with this number, to switch to the context of another process."""
 
     process: int
 
@@ -414,7 +414,7 @@ class PageFaultBegin(Event):
     sizes: ClassVar[tuple[str, ...]] = ("pages",)
     kernel: int
     pages: int
-    """Missing pages in the range that one service maps; in managed memory, the pages that the kernel requested."""
+    """Missing pages that one handling of the fault will map; in managed memory, all pages that the kernel requested."""
 
 
 @event
@@ -424,30 +424,31 @@ class PageFaultEnd(Event):
     sizes: ClassVar[tuple[str, ...]] = ("pages",)
     kernel: int
     pages: int
-    """Number of pages that the service mapped; 0 when somebody else had mapped them meanwhile."""
+    """Number of pages that the handling mapped; 0 when another actor had mapped them meanwhile."""
 
 
 @event
 class FaultPhaseBegin(Event):
-    """An actor that serves faults (the fault handler, or a host thread its own fault) begins a phase; phases nest.
+    """The fault handler, or a host thread that met a page fault, begins a phase of the handling; phases nest.
 
-    Phases of the handler: "interrupt"; for a batch "fetch", "preprocess", "lock" (waits for a block), "service" (around
-    "evict", "map", "unmap"), "copy" (waits for engines), "replay". A host thread's phase: "page fault of the host".
+    Phases of the handler: "interrupt"; for a batch of faults "fetch", "preprocess", "lock" (waits for a block),
+    "service" (around "evict", "map", "unmap"), "copy" (waits for engines), "replay". Of a host thread: "page fault of
+    the host".
     """
 
     counts: ClassVar[bool] = False
     phase: str
     block: int
-    """The block of managed memory, its address over its size, or -1."""
+    """The block of managed memory that is handled (its address divided by the size of a block), or -1."""
     pages: int
-    """For a service, the pages without a translation; for an eviction, the pages that lose theirs."""
+    """For "service", the pages that had no translation; for "evict", the pages that lose theirs."""
     entries: int
-    """Entries of the fault buffer: for a fetch, those it takes; for a service, those that report its pages."""
+    """Entries of the fault buffer: for "fetch", those that it reads; for "service", those that report its pages."""
 
 
 @event
 class FaultPhaseEnd(Event):
-    """The phase of serving faults is over; the actor that wrote its begin writes this event."""
+    """A phase of the handling of page faults is over; the actor that wrote its begin writes this event."""
 
     counts: ClassVar[bool] = False
     phase: str

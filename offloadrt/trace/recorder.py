@@ -147,7 +147,7 @@ class Trace:
     )
 
     has_program_events: ClassVar[bool] = True
-    """Whether it is told what programs and the runtime do on devices, and not only what drivers and the machine do."""
+    """Whether the trace also gets events of programs and the runtime, not only those of drivers and hardware."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Trace:
             self._block()
 
     def by(self, actor: int, kind: type[Event], device: int, queue: int, cause: int, *payload: object) -> None:
-        """Record an event now on behalf of another actor, as a service does when it grants a lock to a waiter.
+        """Record an event now on behalf of another actor, such as the grant of a lock to a waiting actor.
 
         kind: the event's class. queue: a hardware queue, or -1. cause: the directive's number. payload: other fields.
         """
@@ -200,7 +200,7 @@ class Trace:
             self._block()
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Record an event that `count` and the hash leave out, with the time `in_s` virtual seconds from now.
+        """Record an event at `in_s` virtual seconds from now; the trace's `count` and hash leave it out.
 
         kind: the event's class. of: its actor, device and cause (the directive's number). what: its other fields.
         """
@@ -370,7 +370,7 @@ def doing(trace: Trace | None, actor: Actor, activity: str) -> AbstractContextMa
 
 @attrs.define(eq=False)
 class FaultPhase:
-    """One phase, until `end`, of an actor's work on page faults, such as a fetch or a copy, for the trace."""
+    """Writes the begin and, at `end`, the end of one phase of handling page faults, such as a fetch, to the trace."""
 
     _trace: Trace
     _sim: Simulation
@@ -381,16 +381,16 @@ class FaultPhase:
     _pages: int = 0
     _entries: int = 0
     parts: Mapping[str, float] = {}
-    """The parts with which the phase's last work ends, in order: name, and cost in seconds."""
+    """The parts in which the phase's last piece of work is shown (see `works`), in order: name, and cost in seconds."""
 
     def _note(self, kind: type[Event], *what: Any, in_s: float = 0.0) -> None:
         self._trace.aside(kind, (self._sim.current.index, self._device, self._cause), what, in_s)
 
     def works(self, seconds: float, scale: float) -> None:
-        """Note that the last piece of work in this phase of serving faults begins and takes `seconds`.
+        """Record the parts of the phase's last piece of work, which begins now and takes `seconds` in all.
 
-        The trace shows the work divided as the field `parts` says, with those seconds times `scale`; the last ends with
-        the phase.
+        Each part of the field `parts` takes its seconds times `scale`. They follow one another, and the last part ends
+        with the work.
         """
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]
@@ -407,9 +407,9 @@ class FaultPhase:
 
 
 def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[..., FaultPhase] | None:
-    """Return the function that begins a traced phase of serving page faults; None where the trace keeps no events.
+    """Return the function that begins a traced phase of handling page faults; None where the trace keeps no events.
 
-    Its arguments are the phase's name, cause (the directive's number), block, pages and fault entries (numbers).
+    Its arguments are those of `FaultPhaseBegin`: phase, cause (the directive's number), block, pages and entries.
     """
     return None if trace is None or not (trace.record or trace.sinks) else partial(FaultPhase, trace, sim, device)
 
