@@ -33,7 +33,7 @@ PIPED = 120
 
 
 def console(stderr: bool = False) -> Console:
-    """Return the console (standard error with `stderr`) to which a command prints, as wide as the terminal or `PIPED`.
+    """Return the console to which a command prints, as wide as the terminal or `PIPED`. stderr: on standard error.
 
     A table is wider if its numbers and names need it. Lines that do not go to a terminal have no trailing blanks.
     """

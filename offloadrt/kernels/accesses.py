@@ -38,7 +38,7 @@ class Loop:
     stop: Polynomial | None
     step: int = 1
     trips: Hint = None
-    """The average number of iterations that `expect` gives, or the scalar that holds it; None without `expect`."""
+    """The loop's average number of iterations as `expect` gives it: a number, or the name of a scalar; else None."""
     distributed: bool = False
     """Whether teams share the loop's iterations."""
 
@@ -128,8 +128,8 @@ def negated(holds: Probability) -> Probability:
 class Branch:
     """One side of an `if` around a statement, taken with a ``probability``.
 
-    With ``of_loop`` there is no `if`: the branch stands for a second lower or upper bound of the loop before it in the
-    path.
+    With ``of_loop`` there is no `if`: the loop before it in the path has several lower or upper bounds, and the branch
+    excludes the iterations beyond the other bounds.
     """
 
     probability: Probability
@@ -207,10 +207,10 @@ class ArrayAccess:
     """Arrays whose content decides the index."""
     path: Path
     level: int
-    """Length of the chain of dependent loads that must finish before this access can start."""
+    """Number of loads, each dependent on the one before, that must finish before this access can start."""
     node: ast.Subscript = attrs.field(repr=False)
     near: Hint = None
-    """For an index from data: the fraction of the accesses that lie near their own iteration (`expect`)."""
+    """For an index from data: the fraction of accesses whose element lies near the iteration's number (`expect`)."""
     operations: tuple[SymbolicOperation | None, ...] = ()
     """For each dimension whose index has no polynomial, the operation that computes the index."""
 
@@ -321,8 +321,8 @@ def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
     """Return in how many iterations at least one of several accesses to an array happens.
 
     runs: each access with the number of iterations in which it happens. depth: how many loops and branches around the
-    accesses are the same for all. Accesses in the same iteration count once as often as possible, so the largest number
-    counts. The two sides of a branch add up, unless the branch depends on a loop with which the access does not vary.
+    accesses are the same for all. Accesses are assumed to happen in the same iterations, so the largest number is
+    returned; but the numbers of the two sides of a branch are added, if the accesses vary with all that decides it.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}
@@ -353,7 +353,7 @@ def _walk_together(first: ArrayAccess, second: ArrayAccess) -> bool:
 
 
 def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
-    """Tell whether `access` loads an element that the same iteration has stored by `earlier`."""
+    """Tell whether `access` loads an element that `earlier`, a store, has written in the same iteration."""
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False
     around, loops = loops_of(earlier.path), loops_of(access.path)

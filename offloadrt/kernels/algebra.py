@@ -241,7 +241,7 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or function and its operands. Polynomials contain the result as a symbol of its own (`symbol`)."""
+    """An operator or function with operands; `symbol` stands for its result in the polynomials that contain it."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]

@@ -53,15 +53,15 @@ class ArrayUse:
     position: int
     """The array's position among the kernel's arguments, from 0."""
     reads: float = attrs.field(default=0.0, validator=_not_negative)
-    """Loads per iteration: the sum of the block frequencies of the loads."""
+    """Loads per iteration; those under a condition count by its probability, as in a compiler's block frequencies."""
     writes: float = attrs.field(default=0.0, validator=_not_negative)
-    """Stores per iteration: the sum of the block frequencies of the stores."""
+    """Stores per iteration, counted in the same way as `reads`."""
     pattern: Pattern = "affine"
     """The pattern of the least regular access."""
     level: int = 0
-    """Length of the chain of dependent loads of other arrays before the first access."""
+    """Number of loads of other arrays, each dependent on the one before, that must precede the first access."""
     elements_read: float = attrs.field(default=0.0, validator=_not_negative)
-    """Elements loaded from memory per iteration; one that this or a neighbouring iteration reloads counts once."""
+    """Elements loaded from memory per iteration; an element that the next iterations load again counts once."""
     elements_written: float = attrs.field(default=0.0, validator=_not_negative)
     """Elements stored to memory per iteration."""
     element_size: int = 8

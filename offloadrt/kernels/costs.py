@@ -69,8 +69,8 @@ class ArrayCounts:
     streams: tuple[AccessStream, ...] = ()
     """The orders in which the launch accesses the elements, with the number of elements moved in each."""
     known: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
-    """Of a recorded launch: for "read" and "write", first and last element of each stretch; the launch accesses exactly
-    these elements. For "atomic", the elements with atomic accesses only. Without an entry, only the streams are known.
+    """In a recorded launch, the exact elements: (first, last) of each stretch that has "read" or "write" accesses, and
+    of those with "atomic" accesses only. Where such an entry is missing, only `streams` says what is accessed.
     """
 
     @property
@@ -116,9 +116,9 @@ class AtomicCounts:
     scope: str
     operations: float
     hottest: float
-    """Operations on the most used element; if the index is data without numbers, the mean over the elements."""
+    """Operations on the most used element; where index arrays have no values, the mean over the elements."""
     neighbours: int = 0
-    """Size in bytes of an element if consecutive threads access consecutive elements; 0 if they access any."""
+    """Size in bytes of an element if consecutive threads access consecutive elements; 0 if they may access any."""
     combined: bool = False
     """Whether a compiler combines a warp's operations into one, because all go to the same integer element."""
 
@@ -164,7 +164,7 @@ class Places:
     """Says how a launch's accesses lie in memory, for arrays whose indices come from data or are not affine."""
 
     moved: Mapping[str, tuple[float, float]]
-    """For each array, bytes moved per byte of its elements: to the SMs, warp by warp; and from memory."""
+    """For each array, bytes moved per byte of its elements, as two numbers: from the cache to SMs, and from memory."""
     hottest: Mapping[str, float]
     """For each array with stores, the fraction of the stores that goes to the most used element."""
 

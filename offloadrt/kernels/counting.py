@@ -117,9 +117,9 @@ def breaks(
 ) -> tuple[int, list[int]] | None:
     """Return where the number of inner iterations, as a function of an outer loop's iteration, changes its polynomial.
 
-    Returns (degree of the polynomials, numbers of the outer loop's iterations at which they change); None when there
-    are too many bounds. values: those of the outer `loop`'s variable. inner, cuts: the loops and conditions to count.
-    known: values of symbols. Only where as many bounds meet as there are variables can there be a change.
+    Returns (degree of the polynomials, numbers of the outer loop's iterations at which they may change: where several
+    bounds meet); None when there are too many bounds. values: those of the outer `loop`'s variable. inner, cuts: the
+    loops and conditions to count. known: values of symbols.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     columns = {symbol: column for column, symbol in enumerate(variables)}

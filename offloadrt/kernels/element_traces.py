@@ -64,13 +64,13 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements that threads (`lanes`) load from one array, or store there if `stores`; one entry per access."""
+    """The elements that threads load from one array, or store there if `stores`; one array item per access."""
 
     array: str
     stores: bool
     lanes: Whole
     moments: Whole
-    """The moment of each access: accesses of different lanes at one moment happen at the same time."""
+    """The time step of each access: accesses of different threads (`lanes`) with one number happen at the same time."""
     elements: Whole
 
 
@@ -85,13 +85,13 @@ class ElementTrace:
     wanted: frozenset[str]
     """The arrays whose accessed elements are requested."""
     grain: int
-    """Bytes within which neighbouring elements count as one."""
+    """Elements within the same `grain` bytes count as one."""
     key: str = ""
-    """Text that seeds the draws, such as the kernel's name, in addition to the text of the index."""
+    """Text, such as the kernel's name, that seeds (with the index's text) the random choice of unknown elements."""
     mapped: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
-    """By array, the first element and the number of elements among which draws are made; by default all elements."""
+    """By array, first element and number of elements among which unknown ones are chosen; by default all elements."""
     assumed: dict[str, None] = attrs.field(factory=dict, init=False)
-    """The arrays whose elements were drawn in part, in the order in which they were met."""
+    """The arrays of which unknown elements were chosen at random, in the order in which they were met."""
 
     @property
     def nest(self) -> LoopNest:
@@ -142,7 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations access the same `grain` bytes of each array; one stands for all."""
+        """Return how many neighbouring iterations access the same `grain` bytes of each array: one is traced."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -192,7 +192,7 @@ class ElementTrace:
 
     @functools.cached_property
     def strides(self) -> dict[str, int]:
-        """Return, for each loop inside a thread, n such that every n-th iteration is traced and stands for n."""
+        """Return, for each loop inside a thread, n: only each n-th iteration is traced, and counts n times."""
         strides: dict[str, int] = {}
         for access in sorted(self.analysis.accesses, key=lambda each: each.array not in self.wanted):
             for symbol, stride in self.strides_of(access).items():
@@ -201,7 +201,7 @@ class ElementTrace:
         return strides
 
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
-        """Return, for each loop inside a thread, n such that every n-th iteration finds all elements of this access."""
+        """Return, for each loop inside a thread, n such that each n-th iteration finds all elements of this access."""
         found: dict[str, int] = {}
         flat = flat_index(access, shape_of(self.counting, access))
         for depth, part in enumerate(access.path):

@@ -432,8 +432,8 @@ def build(
     """Build a Python function from the source of a loop nest, rewritten such that it calls the given functions.
 
     complex_nodes: the source's expressions with a complex value. in_sections: the function takes only the part of each
-    array that the device has; behind all other arguments follow, array by array, an array of the whole's shape and the
-    first index that the device has.
+    array that the device has. After all other arguments it then takes two for each array: an array of the full shape,
+    and the first index that the device has.
     """
     tree = nest.source.tree
     body = copy.deepcopy(nest.source.body)

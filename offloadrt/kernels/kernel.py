@@ -91,7 +91,7 @@ class Kernel:
     efficiency: float = attrs.field(default=1.0, validator=_fraction)
     """Fraction of the peak arithmetic rate that the code reaches on a full device; register spilling lowers it."""
     dependent_accesses: float = attrs.field(default=0.0, validator=_not_negative)
-    """Length of the chain of dependent memory accesses on each team's critical path (look-ups, a reduction)."""
+    """Number of memory accesses of a team that must follow one another (look-ups, the steps of a reduction)."""
     loads_in_flight: float | None = attrs.field(default=None, validator=attrs.validators.optional(_positive))
     """Independent loads that a thread has in flight at once, read from its source or declared. None means not known:
     then the memory's latency is hidden when the device's arithmetic units have enough teams.
@@ -143,7 +143,7 @@ class Kernel:
 
     @functools.cached_property
     def takes(self) -> tuple[int, float]:
-        """Return the least and the greatest number of arguments of the body, unless it is a loop nest."""
+        """Return the least and greatest number of arguments of the body; (0, inf) for a loop nest or if not known."""
         if self.body is None or self.analysis is not None:
             return 0, math.inf
         try:

@@ -187,7 +187,7 @@ def reduction(statement: Assignment, target: str) -> tuple[str, ast.expr] | None
 
 
 def reduced_scalars(source: Source, loop: ast.For, assigned: set[str]) -> dict[str, str]:
-    """Return the scalars in `assigned`, which have a value before the loop, that the loop reduces, by operator.
+    """Return the scalars into which the loop reduces, each with its operator, among those `assigned` before the loop.
 
     Raises SourceRefused for a scalar whose value passes from one iteration to another in any other way.
     """

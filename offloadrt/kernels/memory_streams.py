@@ -49,19 +49,19 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """The elements of one array that a launch loads or stores in one `order`; a run is a stretch of neighbours."""
+    """The elements of one array that a launch accesses in one `order`; a run is a stretch of neighbouring elements."""
 
     order: Order
     level: int
-    """Length of the chain of dependent loads of other arrays before the first access."""
+    """Number of loads of other arrays, each dependent on the one before, that must precede the first access."""
     read: float
     """Elements loaded from memory."""
     written: float
     """Elements stored to memory."""
     places: float
-    """The number of accessed runs; one that is accessed again counts again."""
+    """The number of accessed runs; a run that is accessed again counts again."""
     among: float
-    """Number of runs if no condition excluded any; infinite when not known, or for a swept array."""
+    """Number of runs if no condition excluded any; infinite when not known, or for the order "swept"."""
     _reach: Callable[[], Reach] = attrs.field(repr=False, eq=False)
 
     @property
@@ -275,7 +275,7 @@ _WINDOW = 1 << 12
 
 @attrs.frozen(eq=False)
 class Moved:
-    """The elements of `element_size` bytes of one array that a launch loads, or those that it stores, in one order."""
+    """The elements of one array that a launch loads, or those that it stores, in one order of access."""
 
     nbytes: float
     """Bytes of the elements alone, without the rest of their sectors."""
@@ -289,9 +289,9 @@ class Moved:
     spread: Callable[[int], float] = lambda sector: 1.0
     """Returns the bytes moved per byte of elements, for a sector size in bytes; used where `pieces` is 0."""
     name: str = ""
-    """The array's name if its indices have no affine form; a launch with numbers refines the entry (`Moves.at`)."""
+    """The array's name if its indices are not affine: `Moves.at` then sets `known`, if the index arrays have values."""
     known: tuple[float, float] | None = None
-    """Bytes moved per byte of elements, to the SMs and from memory, if the index arrays have numbers; else None."""
+    """Bytes moved per byte of elements, from the cache to the SMs and from memory; None without known index arrays."""
 
     def bytes(self, sector: int, cache: float) -> float:
         """Return the bytes that move to or from memory. sector: bytes of a memory sector; cache: bytes of the cache."""
@@ -333,7 +333,7 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Return what the accesses to one array of `array` bytes load from memory and store there, in one launch."""
+    """Return what `accesses` to the array `name` load from memory and store, in the launch of `counting`."""
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)

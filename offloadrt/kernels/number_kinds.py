@@ -92,20 +92,20 @@ class IndexParameter:
     position: int
     is_array: bool
     floats: ast.expr | None
-    """The range or element in which a float argument would matter; None where the value is converted first."""
+    """The expression (range or element) that a float argument would spoil; None where the value is converted first."""
     truths: ast.expr | None
-    """The range or element in which a truth value would matter; None where the value is converted first."""
+    """The expression (range or element) that a truth value would spoil; None where the value is converted first."""
 
 
 @attrs.define
 class WholeNumbers:
-    """Collects the parameters on which a nest's bounds and indices depend; refuses source that makes one a fraction."""
+    """Collects the parameters on which a nest's bounds and indices depend; refuses fractions as bounds and indices."""
 
     nest: LoopNest
     floats: dict[str, ast.expr] = attrs.field(factory=dict)
-    """By parameter: the range or array element into which the parameter would carry a float."""
+    """By parameter: the range or array element that a float argument would spoil."""
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
-    """The same for truth values."""
+    """By parameter: the range or array element that a truth value would spoil."""
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
         """Raise SourceRefused, with a quotation of `around`, unless `node` (a bound or an index) is a whole number."""

@@ -39,7 +39,7 @@ from offloadrt.kernels.counting import Counting
 
 @attrs.frozen
 class Outside:
-    """An access (source `text`) past its array's ends: its index in `dimension` surely takes ``low`` to ``high``."""
+    """An access (source `text`) that surely leaves its array: its index in `dimension` takes ``low`` to ``high``."""
 
     array: str
     position: int
@@ -304,7 +304,7 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` of the runs that `runs` would return: those of the first rounds of the longest steps."""
+    """Return at most `most` of the stretches of `runs`: loops with long steps do only their first iterations."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -439,8 +439,8 @@ def steps_of(
 ) -> tuple[int, list[tuple[int, int]]] | None:
     """Return an affine index as (first value, [(step, count) for each loop around the access]); None for others.
 
-    shape: the array's shape. Each loop's range must have the same length for all values of the outer variables, else
-    the result is None; with `around`, another loop runs over all values that its variable ever has.
+    shape: the array's shape. The result is also None if the length of a loop's range depends on an outer variable; with
+    `around`, such a loop is taken to run over all values that its variable ever has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)

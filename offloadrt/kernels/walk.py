@@ -85,9 +85,9 @@ class Value:
     integer: bool = False
     """Whether the source shows that the number is whole."""
     level: int = 0
-    """Length of the chain of dependent loads before the number is known."""
+    """Number of loads, each dependent on the one before, that must finish before the number is known."""
     near: Hint = None
-    """For an index read from data: the fraction of the values that lie near their own iteration (`expect`)."""
+    """For an index read from data: the fraction of its values that lie near the iteration's own number (`expect`)."""
     kind: Kind = attrs.field(default=WHOLE, eq=False)
 
     @classmethod
@@ -550,7 +550,8 @@ def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
 def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
     """Go through a nest's source: find its accesses, operations, loops and reductions, and its index parameters.
 
-    An index parameter decides a bound or an index. Raises SourceRefused for one that can only be a fraction.
+    Bounds and indices depend on index parameters. Raises SourceRefused for a bound or index that can only be a
+    fraction.
     """
     walker = _Walker(nest)
     walker.block(nest.body, ())

@@ -42,8 +42,9 @@ from offloadrt.trace import Trace
 def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
     """Return the specs of the copy engines, one for each direction; "p2p" only if devices are linked to each other.
 
-    Engines for peers are among ``gpu.copy_engines`` as long as an engine remains for copies within the device. Further
-    ones are added, as NVIDIA's driver adds engines for the links that it finds.
+    The engines for other directions than h2d and d2h are divided: those for "p2p" are taken first, but one is left for
+    copies within the device ("d2d"). If that leaves too few for "p2p", engines are added, as NVIDIA's driver adds
+    engines for links.
 
     Raises ProfileError when no engine is left for copies within the device.
     """
@@ -88,10 +89,7 @@ def fault_spec(spec: MachineSpec) -> FaultSpec:
 
 
 class Statistics(Protocol):
-    """Attributes that the statistics of every part of a machine have; times are virtual seconds up to now.
-
-    The statistics class of each part says what it counts.
-    """
+    """Attributes that the statistics of every part of a machine have; times are virtual seconds up to now."""
 
     @property
     def busy_s(self) -> float:
@@ -121,10 +119,10 @@ class _Shared:
 class Device(ABC):
     """One accelerator; its two kinds (`DiscreteGpu`, `Apu`) differ in how they move data and pass commands on.
 
-    Its actors are spawned when the first stream is opened, within a run. Several ``processes`` share a device as
-    ``compute/sharing.py`` says; each process uses an object of its own (``of_process``), with its own blocks and
-    queues. ``fill``: the value of unwritten bytes of memory. ``faults``: an APU's page faults. ``first``: the lowest
-    ``index`` of a device on this node.
+    Its actors are spawned when the first stream is opened, within a run. Each of several ``processes`` uses the device
+    through an object of its own (``of_process``), with its own memory blocks and queues; ``compute/sharing.py`` says
+    how their kernels share it. ``fill``: the value of memory bytes that nobody has written. ``faults``: handles an
+    APU's page faults. ``first``: the lowest ``index`` of a device on this node.
     """
 
     shares_memory: ClassVar[bool]

@@ -56,7 +56,7 @@ class Cores:
 
     A pinned thread (``pin``) has one core and takes turns with other threads that are pinned there. Other threads leave
     that core alone, as an operating system does while other cores are idle. ``host_time`` counts the work. With
-    ``uncontended`` every thread has a core of its own (an ablation).
+    ``uncontended`` every thread has a core of its own (to find out what sharing costs).
     """
 
     takes_turns = True
@@ -528,7 +528,7 @@ class HostMemory:
             self._host_time.seconds["driver"] += self._sim.now - arrival
 
     def stream(self, seconds: float, part: float) -> Awaitable[None]:
-        """Let an algorithm on the host read and write memory, which divides its bandwidth among this and all copies.
+        """Let an algorithm on the host read and write memory; it shares the bandwidth with all copies and algorithms.
 
         ``seconds`` is the time in which the memory's full bandwidth would move the algorithm's bytes. ``part`` is the
         largest fraction of that bandwidth (0 to 1) that the algorithm can use. Await the result at once.
@@ -585,11 +585,11 @@ class HostWorkersStatistics:
 
 
 class HostWorkers:
-    """The host's worker threads, which execute algorithms and share the bandwidth of ``memory``.
+    """The host's worker threads, which execute parallel algorithms and share the bandwidth of ``memory``.
 
-    They do not compete for cores with the program's host threads (``Cores``): an algorithm's caller waits for its end,
-    so only other host threads could lose a core. A program with as many busy host threads as cores is predicted too
-    fast, by at most the time of its algorithms.
+    A simplification: they do not compete for cores with the program's host threads (``Cores``). The thread that calls
+    an algorithm waits for its end, so only other busy threads would be slowed down. A program with as many of them as
+    cores is predicted too fast, by at most the time of its algorithms.
     """
 
     __slots__ = ("_algorithms", "_born", "_cores", "_host_time", "_memory", "_running", "_sim", "_wait_s", "spec")

@@ -47,9 +47,9 @@ class InjectedFault:
     name: str = ""
     """Name of the call, of the engine's direction, or of the thread; empty for any call."""
     number: int = 1
-    """Number of the event that is struck, from 1, among matching events from ``since`` on; or a device's number."""
+    """Which event is struck, counted from 1 among matching events from ``since`` on; or a device's number."""
     onwards: bool = False
-    """Whether the fault strikes all matching events from that number on."""
+    """Whether the fault strikes all later matching events, too."""
     since: float = 0.0
     """Virtual seconds from which on events count."""
     code: str = ""
@@ -137,10 +137,7 @@ class Injector:
                 FaultAlarm(self._sim, fault.since, partial(self._lose, fault))
 
     def strike(self, kind: FaultKind, name: str, where: str) -> InjectedFault | None:
-        """Count an event of a kind and name; return the fault it suffers, or None.
-
-        ``where``: its place, for reports.
-        """
+        """Count an event of a kind and name; return the fault it suffers, or None. ``where``: a text for reports."""
         self._events[kind] += 1
         if kind == "call":
             self.calls.append(name)
@@ -211,9 +208,10 @@ class Injector:
 
 
 class FaultAlarm:
-    """A timer without an actor: calls ``action`` at a virtual time, and again at that time until it returns True.
+    """A timer without an actor: calls ``action`` when virtual time comes to a given value, until it returns True.
 
-    It gives up after 1000 calls, because a thread that is always about to be resumed would stop virtual time.
+    The calls follow one another at that time. It gives up after 1000, because a thread that is always about to be
+    resumed would stop virtual time.
     """
 
     __slots__ = ("_action", "_sim", "_tries")

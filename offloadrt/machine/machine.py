@@ -122,11 +122,11 @@ class Machine:
     """The emulated hardware of one run, built from a profile.
 
     ``calls`` counts API calls. ``devices`` is the number of accelerators in use. ``fill`` is the value of each byte of
-    device memory that nobody has written. ``peers`` holds the links between discrete devices; None on an APU.
-    ``processes`` share the machine, each through an object of its own (``of_process``): an address space and contexts
-    on the same cores, memories and devices. ``injector`` injects faults; None in a run without. ``beside`` is the
-    previous node of a cluster: the numbers of processes, devices, copies and kernels continue from there. Raises
-    ProfileError when the profile lacks an entry, or has fewer devices.
+    device memory that nobody has written. ``peers`` holds the links between discrete devices; None on an APU. Each of
+    several ``processes`` uses the machine through an object of its own (``of_process``), with its own address space and
+    GPU contexts on the same hardware. ``injector`` injects faults; None: no faults. ``beside`` is the previous node of
+    a cluster: the numbers of processes, devices, copies and kernels continue from there. Raises ProfileError when the
+    profile lacks an entry, or has fewer devices.
     """
 
     def __init__(

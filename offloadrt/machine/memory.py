@@ -211,13 +211,13 @@ class _HandedOut:
 class DeviceMemory:
     """``capacity`` bytes of memory in segments of ``segment`` bytes; blocks are aligned to ``alignment``.
 
-    ``returns_empty``: a shared segment goes back with its last block. ``fill`` is the value of each unwritten byte;
-    default 0. The processes have separate blocks (``of_process``) and share the capacity.
+    ``returns_empty``: whether a shared segment goes back to the kernel driver when its last block is freed; otherwise
+    it is held until memory is short (``alloc.empty_segment``). ``fill`` is the value of each unwritten byte; default 0.
+    The processes have separate blocks (``of_process``) and share the capacity.
 
     The allocator follows the observed behaviour of CUDA's driver. Memory comes from the kernel driver in segments of 2
-    MiB. A block smaller than a segment shares its segment with others. When the last block in it is freed, such a
-    segment stays held until memory is short, or goes back at once (``alloc.empty_segment``). A larger block has
-    separate segments, which go back when it is freed.
+    MiB. A block smaller than a segment shares its segment with others. A larger block has separate segments, which go
+    back when it is freed.
     """
 
     __slots__ = (
@@ -249,7 +249,7 @@ class DeviceMemory:
         self._backing = Backing(fill)
 
     def of_process(self, number: int) -> DeviceMemory:
-        """Return this memory without blocks, for the process with this number. No segment has blocks of two."""
+        """Return the view of this memory for a process, without blocks; no segment has blocks of two processes."""
         memory = copy.copy(self)
         memory.base += number * PROCESS_STRIDE
         memory._blocks, memory._small, memory._large = AddressMap(), Holes(), Holes()
@@ -378,10 +378,7 @@ class DeviceMemory:
         return self._blocks.get(address) is not None
 
     def is_phantom(self, address: int) -> bool:
-        """Return whether the block that holds ``address`` has no bytes.
-
-        Raises InvalidDeviceAddress if none holds it.
-        """
+        """Tell whether the block that holds ``address`` has no bytes. InvalidDeviceAddress if no block holds it."""
         return self.block_of(address).phantom
 
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
@@ -486,10 +483,7 @@ class PageTable:
         self._whole: Memo[int, Ranges] = Memo()
 
     def bounds(self, begin: int, nbytes: int) -> tuple[int, int]:
-        """Return (low, high), the whole pages that hold [begin, begin + nbytes).
-
-        Raises ValueError for a negative size.
-        """
+        """Return (low, high), the whole pages that hold [begin, begin + nbytes). ValueError for a negative size."""
         if nbytes < 0:
             raise ValueError(f"a range of {nbytes} bytes at {begin:#x}")
         size = self.page_size
@@ -629,19 +623,19 @@ class FaultStatistics:
     """Statistics of page faults of a device's kernels; virtual seconds. busy_s + idle_s is the time elapsed."""
 
     faults: int
-    """Number of served faults; each mapped at least one page."""
+    """Number of faults that were handled by mapping at least one page."""
     duplicates: int
-    """Number of faults on pages that somebody else had mapped before the handler served them."""
+    """Number of faults on pages that another actor had mapped before the handler came to them."""
     pages: int
-    """Number of pages that the services mapped."""
+    """Number of pages that were mapped to handle faults."""
     service_s: float
-    """Time of all services so far."""
+    """Time in which the handler mapped pages."""
     wait_s: float
-    """Time that kernels were stalled before their faults were served."""
+    """Time that kernels were stalled at faults."""
     violations: int
     """Number of kernels that died because XNACK is off."""
     skip_s: float
-    """Time in which the handler dropped faults on other pages of ranges that it had served."""
+    """Time in which the handler dropped faults on other pages of ranges that it had just mapped."""
     idle_s: float
 
     @property

@@ -178,7 +178,7 @@ class PeerPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class BlitCopy(msgspec.Struct, frozen=True):
-    """The part of a kernel's packet that says that the kernel is a copy of the driver library, and counts as one."""
+    """Says that a kernel is the driver library's own and makes this copy, so that it counts as a copy."""
 
     direction: str
     nbytes: int
@@ -209,9 +209,11 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     accesses: Accesses = ()
     """The kernel's accesses to managed memory, on a device that migrates pages."""
     trace: AddressTrace | None = None
-    """The positions of each thread in managed memory, if the kernel's source tells them; None: the kernel sweeps."""
+    """Finds the pages that each thread accesses, if the kernel's source tells; None: threads go through arrays in
+    order.
+    """
     data: AddressTrace | None = None
-    """The positions of elements whose indices are not affine, as far as the values of arrays determine them."""
+    """Finds the elements whose indices are not affine, as far as the values of index arrays determine them."""
     blit: BlitCopy | None = None
     """The copy that the kernel makes, if it belongs to the driver library and not to the program."""
     gap: float | None = None
@@ -344,7 +346,7 @@ class PageFault(msgspec.Struct, frozen=True):
 
 
 class FaultServed(msgspec.Struct, frozen=True):
-    """Message to the compute units: a fault was served; ``pages`` were mapped in ``service_s`` virtual seconds."""
+    """Message to the compute units: a fault was handled; ``pages`` were mapped in ``service_s`` virtual seconds."""
 
     kernel: int
     pages: int
@@ -401,12 +403,12 @@ class AccessNotification(msgspec.Struct, frozen=True):
 
 
 class ReplayFaults(msgspec.Struct, frozen=True, gc=False):
-    """Message to the compute units: a batch of faults was served, so that waiting kernels try again."""
+    """Message to the compute units: a batch of faults was handled, so that waiting kernels try again."""
 
     kernels: tuple[int, ...] | None
     """The numbers of the kernels; None for all kernels."""
     served: Mapping[int, int]
-    """Pages that the batch served, by block; other pages that the kernels asked for were dropped."""
+    """Pages that the batch made accessible, by block; other pages that the kernels asked for were dropped."""
 
 
 class Unmapped(msgspec.Struct, frozen=True, gc=False):

@@ -108,8 +108,8 @@ class DeviceQueue(Generic[P]):
 class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
-    Dispatching takes no time, because the profile's launch and copy latencies contain it. ``engines``: by direction;
-    ``compute``, ``migrations``, ``relay``: who gets kernels, prefetches and copies between devices.
+    Dispatching takes no time, because the profile's launch and copy latencies contain it. ``engines``: by direction.
+    ``compute``, ``migrations`` and ``relay`` get kernels, prefetches and copies between devices.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class SlotSpec:
 
 
 def slot_spec(spec: MachineSpec) -> SlotSpec | None:
-    """Read how HSA queues take turns on hardware queues; None if an experiment gives each a hardware queue of its own.
+    """Read how HSA queues take turns on hardware queues; None if each has its own (``hardware_queue.uncontended``).
 
     Raises ProfileError for a device without hardware queues, and for a time quantum of 0 seconds.
     """
@@ -391,7 +391,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
     """One HSA queue. The actor that submits a packet also dispatches it; the queue's own actor waits at barriers.
 
     Dispatching takes no virtual time, so no submitter waits for the queue's actor, except behind a barrier. ``slots``:
-    the hardware queues, if fewer.
+    the hardware queues on which HSA queues take turns, if there are too few for all.
     """
 
     def __init__(

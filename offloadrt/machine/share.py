@@ -41,7 +41,7 @@ class Ticket(msgspec.Struct, eq=False):
     group: _Class
     """The group of all users with the same cap."""
     mark: float
-    """Reading of the group's clock at which the user is finished."""
+    """Units that each user of the group has been served (its clock) when this user is finished."""
     order: int
     """The user's place in the order of arrival."""
     present: bool = True
@@ -71,7 +71,7 @@ class _Class:
 
 
 class FairShare:
-    """Divides ``capacity`` units per second max-min fairly among the users present.
+    """Divides ``capacity`` units per second max-min fairly among the users present: equal rates, up to each one's cap.
 
     Times are absolute virtual seconds and must not decrease from call to call.
     """

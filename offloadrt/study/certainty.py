@@ -98,7 +98,9 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """One variant in a ranking. A draw is a run of every variant with the same random sample of uncertain costs."""
+    """A variant in a ranking; `elapsed`: its time. In a draw all variants run with one random sample of uncertain
+    costs.
+    """
 
     number: int
     """The variant's index among the compared variants, the baseline first."""
@@ -109,8 +111,7 @@ class RankedVariant:
     ahead: float
     """The share of the draws in which this variant is faster than the next one; ties count half. 1 for the last."""
     beside: int
-    """Number of draws in which both this variant and the next were run; one that is far from all others is run less
-    often."""
+    """Number of draws in which both this variant and the next were run; a variant far from all others has fewer."""
 
     @property
     def is_told_apart(self) -> bool:

@@ -199,7 +199,7 @@ class RunSpec:
     strategy: Annotated[
         StrategyChoice, Parameter(help="Order of what happens at one instant: fifo, random or random(N).")
     ] = "fifo"
-    """A name, or an object of one's own (`sim/strategies`), which no JSON and no key can hold."""
+    """A name, or an object of one's own (`sim/strategies`), which cannot be written to JSON or identify a result."""
     repeat: Annotated[int, Parameter(help="Runs with seeds counting up; the median run is reported.")] = attrs.field(
         default=1, validator=_repeat, metadata=_APART
     )
@@ -293,7 +293,7 @@ class RunSpec:
         return attrs.evolve(self, range_end={**self.ends, **ends})
 
     def elsewhere(self, machine: str) -> RunSpec:
-        """Return the spec for another machine, with the overrides of choices and range ends that fit its entries."""
+        """Return the spec for another machine; keep only overrides of choices, and range ends, that fit its entries."""
         from offloadrt.study.running import profiles
 
         entries = profiles.load(machine, runtime=self.runtime).entries

@@ -90,14 +90,14 @@ class _Tally:
 class ComputeUnits:
     """Runs the kernels of one device, and divides the SMs and the memory bandwidth among them.
 
-    Send it KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels with
-    ``put``, DrainKernels, SuspendKernels and RunContexts with ``call``.
+    Other actors send KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels
+    with ``put``; they send DrainKernels, SuspendKernels and RunContexts with ``call``, which waits for a reply. Each
+    kind of message, and the end of a kernel, has its own method. All run in this one actor, so no other actor changes
+    the division of the SMs.
 
-    ``contexts``: one for each process that has kernels here; None when there is only one.
-
-    Without ``faults`` (page faults of an APU) and ``managed`` (managed memory) it does not matter which memory a kernel
-    touches. Each kind of message, and the end of a kernel, has its own method. All run in this one actor, so no other
-    actor changes the division of the SMs.
+    ``contexts``: the GPU contexts of the processes that use the device; None: one process. ``faults``: handles page
+    faults on an APU. Without it and without ``managed`` (managed memory), all memory that kernels access is taken to be
+    present.
     """
 
     def __init__(

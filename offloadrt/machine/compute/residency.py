@@ -30,9 +30,9 @@ class FaultSpec:
     """The rules and costs of page faults that a device's kernels meet, from the machine's profile."""
 
     range: Annotated[int, "fault.range"]
-    """Size and alignment in bytes of the range that one service maps; the last range may be smaller."""
+    """Size and alignment in bytes of the range that the handling of one fault maps; the last range may be smaller."""
     xnack: Annotated[bool, "gpu.xnack"]
-    """Whether a kernel waits for a missing page; otherwise it dies."""
+    """Whether a kernel waits for a missing page (retry faults); otherwise it ends with an error."""
     outstanding: Annotated[int, "fault.outstanding"]
     """Number of 4 KiB pages whose faults the hardware has in flight at once; others fault when these are done."""
     small_pages: Annotated[float, "mem.small_pages"]
@@ -47,9 +47,9 @@ Mapped = Callable[[int, int], tuple[int, int]]
 class Missing:
     """The address ranges, in order, that a kernel on an APU will access and that its GPU cannot translate yet.
 
-    `pieces` are the missing stretches (low, high); a fault's service maps `range` bytes of one. The kernel accesses
-    `address` next, in the piece number `piece`. `mapped` cuts a range to the memory that the program has. `threads`:
-    the kernel's resident threads.
+    `pieces` are the missing stretches (low, high). The handling of one fault maps `range` bytes of a piece. The kernel
+    next accesses `address`, which is in the piece number `piece`. `mapped` cuts a range to the memory that the program
+    has allocated. `threads`: how many threads of the kernel are resident.
     """
 
     pieces: list[tuple[int, int]]  # aligned to `range`
@@ -78,23 +78,22 @@ class Missing:
 
 
 class KernelFaults:
-    """The page faults of a device's kernels; ``pages`` is its page table, ``handler`` its fault handler's mailbox.
+    """The page faults of an APU's kernels; ``pages`` is the GPU's page table, ``handler`` the fault handler's mailbox.
 
-    A fault's service stays inside the memory that the program has (``mapped``, by process), as the kernel driver's
-    ranges end with the mapping of the process that they lie in (Linux, ``svm_range_get_range_boundaries``). A real GPU
-    has a page table for each process; here one has all, as no two processes share an address. ``huge``: whether pages
-    are huge.
+    A kernel that starts with m missing ranges (of ``fault.range`` bytes) meets them one after the other while it runs:
+    the first at its start, the k-th when it has done the fraction (k - 1)/m of its work. There the kernel is stalled
+    until the page-fault handler has mapped the range, unless another actor had the range mapped meanwhile. Other pages
+    of the range that its resident threads touch meanwhile fault as well, by 4 KiB, and the driver drops each of these
+    faults (Linux, ``svm_range_restore_pages``: "skip duplicate vm fault on different pages of same range").
 
-    A kernel that starts with pages missing meets them one after the other while it runs: the k-th of m missing ranges
-    (of ``fault.range``, the unit of one service) when it has done k/m of its work, the first at its start. There it is
-    stalled until the page-fault handler has served it, unless somebody else had the range mapped meanwhile. The other
-    pages of the range that its resident threads touch meanwhile fault as well, by 4 KiB, and the driver drops each of
-    them (``svm_range_restore_pages``: "skip duplicate vm fault on different pages of same range").
+    ``mapped``, by process, cuts a range to the memory that the program has, as the kernel driver does
+    (``svm_range_get_range_boundaries``). ``huge``: whether pages are huge. A real GPU has a page table for each
+    process; here there is one, as no two processes share an address.
 
-    Two simplifications. A real kernel meets the pages of its first teams nearly at once and may have faults in several
-    ranges in flight; here it has them in one, which is right where one worker serves them in turn. And a stalled kernel
-    stops as a whole, while a real one's other teams go on: a kernel that computes much for each page is predicted too
-    slow, by at most the time of its faults' services.
+    Two simplifications. A real kernel may have faults in several ranges in flight; here it has faults in one range,
+    which is right where one worker handles them in turn. And a stalled kernel stops as a whole, while a real one's
+    other teams go on: a kernel that computes much for each page is predicted too slow, by at most the time of handling
+    its faults.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class KernelFaults:
         return min(pages, (high - low) / page) * min(1.0, self.spec.outstanding / max(1.0, touched))
 
     def served(self, message: FaultServed, stalled_s: float) -> None:
-        """Count a served fault of a kernel that goes on after a stall of ``stalled_s`` virtual seconds."""
+        """Count a handled fault of a kernel, which goes on after a stall of ``stalled_s`` virtual seconds."""
         if message.pages:
             self._faults += 1
         else:
@@ -196,7 +195,7 @@ class LaunchOutOfResources(Exception):
 
 @attrs.frozen
 class SMLimits:
-    """The most `threads`, `teams`, `warps` and `registers` on an SM, and the units in which they are allocated."""
+    """The most threads, teams, warps, registers per SM; registers come in `register_unit`s, warps in `warp_unit`s."""
 
     threads: Annotated[int, "sm.max_threads"]
     teams: Annotated[int, "sm.max_teams"]
@@ -240,7 +239,7 @@ class SMLimits:
 # ---------------------------------------------------------------------- one kernel
 # A kernel that the compute units have begun and not ended.
 class ResidentKernel(msgspec.Struct, eq=False):
-    """A kernel, launched by `packet`, that is resident on the SMs or stalled by a fault; times in virtual seconds."""
+    """A kernel, launched by `packet` and begun at `start`, that is on the SMs or stalled; times in virtual seconds."""
 
     packet: KernelPacket
     start: float
@@ -298,7 +297,7 @@ class TeamSlots:
     free: float
     """The free slots, in SMs."""
     unplaced: list[ResidentKernel] = attrs.field(factory=list)
-    """The kernels that have begun with only some of their slots, or none of them any more, by priority."""
+    """The begun kernels that have fewer slots than they can use, also those without any now; by priority."""
 
     def has_room(self, packet: KernelPacket, teams_per_sm: int) -> bool:
         """Tell whether a kernel's next team finds a free slot. teams_per_sm: how many of its teams fit on an SM."""
@@ -321,7 +320,7 @@ class TeamSlots:
         self.unplaced.sort(key=lambda lacking: lacking.packet.stream.priority)
 
     def end_wave(self, kernel: ResidentKernel) -> None:
-        """Take back the slots of a kernel's teams that have ended; the kernel waits for slots for its further teams."""
+        """Take back the slots of a kernel's teams that have ended; the kernel then waits for slots for more teams."""
         self.take_back(kernel)
         self._lacks(kernel)
 
@@ -344,10 +343,11 @@ class TeamSlots:
 class ComputeSpec:
     """Rates and times of a device's compute units, in flop/s, bytes/s and seconds.
 
-    ``sector``, ``row`` and ``cache`` are the bytes of a memory sector, a DRAM row and the L2 cache. With the fraction
-    ``saturating_occupancy`` of its teams, an SM's arithmetic is at its full rate. ``team_dispatch``: the time to start
-    a team. ``placement`` says whose teams get slots first. ``save_restore`` is the time to save or restore a kernel at
-    a halt. ``uncontended`` gives each kernel all SMs (an ablation).
+    ``sector``, ``row`` and ``cache`` are the bytes of a memory sector, a DRAM row and the L2 cache. An SM's arithmetic
+    is at its full rate when the fraction ``saturating_occupancy`` of the teams that fit on it are resident.
+    ``team_dispatch``: the time to start a team. ``placement``: whose teams get slots first. ``save_restore``: the time
+    to save or restore the state of a kernel that is stopped. ``uncontended`` gives each kernel all SMs (to find out
+    what sharing costs).
     """
 
     sms: Annotated[int, "gpu.sms"]
@@ -384,7 +384,7 @@ class ComputeSpec:
     uncontended: Annotated[bool, "compute.uncontended"]
 
     def slots(self) -> TeamSlots | None:
-        """Return a set of free slots for teams if kernels wait for slots (entry ``gpu.placement``), else None."""
+        """Return a counter of free slots for teams; None if the profile says that kernels need not wait for slots."""
         return TeamSlots(float(self.sms)) if self.placement == "in_order" and not self.uncontended else None
 
     def part(self, sms: int) -> ComputeSpec:
@@ -400,10 +400,11 @@ class ComputeSpec:
     def demand(self, launch: Launch, taken: float | None = None) -> float:
         """Return how many SMs' worth of the device a launch uses, at most all SMs.
 
-        This is the larger of two fractions: that of the slots for teams, and that of the limiting rate (arithmetic or
-        memory), averaged over the launch's time, as others have the memory while it waits for dependent accesses. Where
-        these waits dominate and teams run in several waves, the slots are a mean over the waves: the last one may leave
-        some empty. Raises LaunchOutOfResources. ``taken``: the launch's `seconds_on_idle_device`, if known already.
+        This is the larger of two numbers: the SMs that its teams fill, and the SMs times the utilization of the scarcer
+        of arithmetic and memory. The utilization is a mean over the launch's time, because other kernels can use the
+        memory while this one waits for dependent accesses. Where such waits dominate and teams run in several waves,
+        the filled SMs are a mean over the waves. Raises LaunchOutOfResources. ``taken``: the launch's
+        `seconds_on_idle_device`, if known already.
         """
         if taken is None:
             taken = self.seconds_on_idle_device(launch)
@@ -420,10 +421,10 @@ class ComputeSpec:
     def seconds_on_idle_device(self, launch: Launch) -> float:
         """Return the seconds from the first team's start to the last team's end on a device that does nothing else.
 
-        A lane without a thread computes nothing, so teams that do not fill their warps lower the arithmetic rate.
-        Dependent accesses of the first teams add to the roofline, because nothing hides them. Each team makes such
-        accesses, and its slot is free for the next team only when they are over (wave quantization). Those of later
-        waves hide behind the roofline of other teams, or the roofline hides behind them.
+        The roofline is the longer of the times for arithmetic (lower with warps that are not full) and for memory. The
+        time of the first teams' dependent accesses is added, because nothing hides it. Each later wave of teams makes
+        such accesses, too, as a slot becomes free only after them; their time overlaps with the roofline, and the
+        longer of the two counts.
         """
         roofline, chain = max(self._roofline(launch), self._atomic(launch)), self._chain(launch)
         if not chain:
@@ -433,11 +434,10 @@ class ComputeSpec:
     def drawn(self, launch: Launch) -> float:
         """Return the memory bandwidth, in bytes/s, that a launch uses when it runs alone on the device.
 
-        By Little's law, this is bytes in flight over latency. The limits are the SMs that have teams and the memory,
-        for the sectors that contain the bytes; teams are spread over all SMs before any SM gets a second one. Cached
-        bytes come from the cache to the SMs each time. Where a thread's loads in flight are not known, the teams that
-        keep an SM's arithmetic units busy also use all of the SM's bandwidth. No SM has its own share of the memory's
-        bandwidth, so a few SMs can use all of it.
+        By Little's law, this is bytes in flight over latency. It is limited by the bandwidth of the SMs that have teams
+        and by that of memory, which moves whole sectors. Teams are spread over all SMs before any SM gets a second one.
+        A few SMs can use all of the memory's bandwidth. Where the number of a thread's loads in flight is not known,
+        teams that keep an SM's arithmetic units busy are taken to use all of the SM's bandwidth.
         """
         kernel, teams = launch.kernel, launch.accessing_teams
         if kernel.loads_in_flight is None:
@@ -529,13 +529,13 @@ class ComputeSpec:
 class ComputeStatistics:
     """Virtual seconds of a device's compute units: busy_s + idle_s is the time elapsed.
 
-    ``most_resident``: kernels at one time; ``suspensions`` stopped them midway. ``halted_s`` is the part of idle_s with
-    stopped kernels, ``stalled_s`` that in which all kernels waited for pages; ``draining_s`` the time from a drain to
-    its end. ``wall_s`` sums the kernels' times from start to end, ``alone_s`` what they would have taken with the
-    device to themselves and every page in place. ``wait_s`` sums the seconds of kernels that were launched and not
-    started, because the device was halted or full. ``sm_s`` sums the seconds of all SMs that worked. Blit copies
-    (``blits``) keep the SMs busy and are resident as kernels are; ``kernels``, ``wall_s`` and ``alone_s`` are without
-    them.
+    ``most_resident``: the largest number of kernels at one time. ``suspensions``: how often kernels were stopped
+    midway. ``halted_s`` is the part of idle_s with stopped kernels, ``stalled_s`` that in which all kernels waited for
+    pages. ``draining_s``: the time from requests to stop (``drains``) until no kernel ran. ``wall_s`` sums the kernels'
+    times from start to end, ``alone_s`` what they would have taken alone on the device with every page present.
+    ``wait_s`` sums the seconds of kernels that were launched and not started, because the device was halted or full.
+    ``sm_s`` sums the seconds of all SMs that worked. ``blits`` counts copies that are done by the SMs; ``kernels``,
+    ``wall_s`` and ``alone_s`` are without them.
     """
 
     busy_s: float
@@ -608,7 +608,7 @@ class TrafficSpec:
 
 @attrs.frozen
 class TrafficStatistics:
-    """Statistics of the division of the memory; virtual seconds so far. busy_s + idle_s is the time elapsed."""
+    """Statistics of dividing the memory's bandwidth; virtual seconds so far. busy_s + idle_s is the time elapsed."""
 
     busy_s: float
     """Time with copies that divide the bandwidth among themselves or with kernels."""
@@ -619,17 +619,17 @@ class TrafficStatistics:
 
 
 class MemoryTraffic:
-    """Divides an APU's memory bandwidth between the copies in its ``flows`` and the resident kernels.
+    """Divides an APU's memory bandwidth between copies and the resident kernels.
 
-    The actor of the compute units calls ``divide`` while ``shared`` is True. Each DMA ring has a `Flow`, by which it
-    reports when its copies begin and end.
+    Each DMA ring has a `Flow` in ``flows``, by which it reports when its copies begin and end. The actor of the compute
+    units calls ``divide`` while ``shared`` is True.
 
-    A copy within one memory reads and writes each byte; it uses the memory evenly from its beginning to its end.
-    While kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): a kernel
-    can use as much as when it runs alone, and when it gets less, it can use so much less of the SMs. Kernels alone have
-    nothing to divide here, since a kernel never demands less of the SMs than of the bandwidth (``ComputeSpec.demand``).
-    Two simplifications: copies by the host's cores do not use this bandwidth (they could use about a tenth of it),
-    and a kernel uses it evenly over its time, though a real one may read at its beginning and write at its end.
+    While kernels and copies could together use more than there is, they divide the bandwidth (``share.py``): each can
+    use as much as when it runs alone; a kernel that gets less runs slower by the same factor. Kernels without copies
+    have nothing to divide here, as their shares of the SMs limit them more (``ComputeSpec.demand``). Each copied byte
+    is read and written. Two simplifications: copies by the host's cores do not use this bandwidth (they could use about
+    a tenth of it), and a kernel uses it evenly over its time, though a real one may read at its beginning and write at
+    its end.
     """
 
     def __init__(self, units: ResidentKernels, spec: TrafficSpec) -> None:

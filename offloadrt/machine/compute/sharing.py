@@ -40,9 +40,9 @@ class GpuContext:
     spec: ComputeSpec
     """The compute units as the process's kernels see them: an MPS client may have only some of the SMs."""
     slots: TeamSlots | None
-    """The slots for which the process's kernels wait; None: concurrent kernels share the SMs, however many they are.
+    """Counts the free slots for which the process's kernels wait; None: any number of kernels share the SMs at once.
 
-    Contexts that run at the same time share one object; contexts that take turns have slots of their own.
+    Contexts that run at the same time share one object; contexts that take turns have one each.
     """
     running: bool = True
     """Whether the context's kernels run; False while the context waits for a time slice."""
@@ -83,8 +83,8 @@ class GpuContext:
 class GpuContexts:
     """The GPU contexts of all processes on one device, by process number.
 
-    With a ``slicer``, the mailbox of a `TimeSlicer`, a context's kernels run only while that actor gives the context a
-    time slice. `arrived` and `ended` send it a message when a context gets its first kernel or has no kernel left.
+    ``slicer``: the mailbox of a `TimeSlicer`, the actor that gives time slices to contexts; a context's kernels run
+    only in its slices. `arrived` and `ended` tell it when a context gets its first kernel or has no kernel left.
     """
 
     def __init__(self, contexts: Sequence[GpuContext], slicer: Mailbox | None = None) -> None:
@@ -165,7 +165,7 @@ class SlicerStatistics:
 
 
 class TimeSlicer:
-    """Decides which processes' kernels run on a device: at most ``slots`` of its ``contexts`` processes at once."""
+    """Decides whose kernels run on a device: those of at most ``slots`` of the ``contexts`` processes at one time."""
 
     def __init__(
         self, sim: Simulation, device: int, spec: SliceSpec, slots: int, contexts: int, trace: Trace | None

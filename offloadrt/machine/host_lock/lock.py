@@ -16,14 +16,14 @@ from offloadrt.sim.scheduler import uninterrupted
 class HostLock:
     """A lock under which host threads work; a policy (``fifo`` or ``barging``) chooses the next holder.
 
-    A thread that had to wait pays the time `handover`, which is part of its first work under ``fifo``. category,
-    wait_category: the entries of `trace.HOST_TIME` that get the first work and the waits. uncontended: the lock
-    excludes nobody.
+    handover: seconds that a thread pays if it had to wait; under ``fifo`` it holds the lock meanwhile. category,
+    wait_category: the categories of `trace.HOST_TIME` to which work and waits are added. uncontended: the lock excludes
+    nobody.
 
-    Waiting and working are one suspension, because they alternate hundreds of thousands of times in a run: the thread
-    that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that work.
-    The policy is asked by the thread that changes the answer: the one that releases the lock and, where a thread might
-    enter beside the holders, the one that arrives.
+    A thread waits and works in one suspension, because threads do so hundreds of thousands of times in a run: the
+    thread that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that
+    work. The thread that changes who may enter asks the policy: the one that releases the lock and, if the policy lets
+    several threads hold it, the one that arrives.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class HostLock:
     def enter(self, dt: float, begin: int = 0, nbytes: int = 0, changes: bool = True) -> Awaitable[None]:
         """Wait for the lock, then work under it for ``dt`` virtual seconds; the caller holds it until `release`.
 
-        For the policy: the thread looks up ``nbytes`` bytes from host address ``begin`` on in the table behind the
-        lock; ``changes``: whether it may change that table. Await the result at once. When it raises, as on a
-        cancellation, the caller does not hold the lock. Raises RuntimeError if the caller holds it.
+        For the policy: the lock protects a table of host addresses, where the thread looks up ``nbytes`` bytes from
+        ``begin`` on; ``changes``: whether it may change the table. Await the result at once. When it raises, as on a
+        cancellation, the caller does not hold the lock. Raises RuntimeError if the caller holds it already.
         """
         sim, holds = self.sim, self._holds
         if (me := sim.running) is None:

@@ -11,7 +11,7 @@ from offloadrt.sim import Actor
 
 
 class LockRequest(msgspec.Struct, frozen=True, eq=False):
-    """A thread's request for a lock, to work under it; the lock's policy sees all requests.
+    """A request of a `thread` for a `lock`, to work under it; the lock's policy sees all requests.
 
     The thread waits on this object until the lock is granted, so that a report of a deadlock names the holders.
     """
@@ -19,7 +19,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
     lock: Any
     thread: Actor
     asked: tuple[float, int, int, bool]
-    """`seconds`, `begin`, `nbytes` and `changes`, in the form in which the lock keeps them for its holders."""
+    """The properties `seconds`, `begin`, `nbytes` and `changes`, as a tuple."""
 
     @property
     def seconds(self) -> float:

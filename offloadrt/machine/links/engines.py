@@ -77,7 +77,7 @@ class EngineSpec:
 class CopyEngines:
     """The copy engines of one direction of a device, behind one FIFO queue; ``compute``: the compute units' mailbox.
 
-    ``submit`` queues a CopyPacket; ``carry`` makes a transfer while the caller waits.
+    ``submit`` queues a CopyPacket; ``carry`` makes a transfer while the caller waits for its end.
     """
 
     def __init__(self, sim: Simulation, device: int, spec: EngineSpec, compute: Mailbox, trace: Trace | None) -> None:
@@ -271,7 +271,7 @@ class RingStatistics:
 
 
 class DmaRing:
-    """DMA ring ``number``: copies DmaPackets given to ``submit``, in order, with its part of the memory ``traffic``."""
+    """DMA ring ``number``: makes the copies given to ``submit`` in order; ``traffic`` divides memory bandwidth."""
 
     def __init__(
         self, sim: Simulation, device: int, number: int, spec: RingSpec, traffic: MemoryTraffic, trace: Trace | None
@@ -366,8 +366,8 @@ class DmaRing:
 class RemotePort:
     """Carries kernels' accesses to host memory over one direction of a device's link, at most at ``bandwidth`` bytes/s.
 
-    Every access has its own actor: accesses do not queue, they only share the link. ``compute``: who is told of the
-    end.
+    Every access has its own actor: accesses do not queue, they only share the link. ``compute``: the compute units'
+    mailbox, which gets a message at the end of each access.
     """
 
     def __init__(

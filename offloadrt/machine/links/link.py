@@ -43,7 +43,7 @@ class LinkStatistics:
 class Link:
     """One direction of a link; ``bandwidth`` in bytes/s, of which one transfer can use at most ``cap``.
 
-    ``behind`` are the links that transfers pass after this one. ``uncontended``: each has the whole link (an ablation).
+    ``behind``: the links that transfers pass after this one. ``uncontended``: each transfer has the whole link.
     """
 
     def __init__(

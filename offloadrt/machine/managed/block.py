@@ -83,15 +83,15 @@ def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[i
 
 
 def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages of `sets` that `those` have, too, as (block, bit set of pages), in the order of `sets`."""
+    """Return the pages of `sets` that are also in `those`, as (block, bit set of pages), in the order of `sets`."""
     return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
 
 
 def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Return the first page of each part, then the second of each, and so on; no page twice.
 
-    A part is a list of (block, bit set of pages). `lots`: how many pages each part contributes in a turn; by default
-    one.
+    A part, and the result, is a list of (block, bit set of pages). `lots`: how many pages each part contributes in a
+    turn; by default one.
 
     >>> in_turns([[(7, 0b1101)], [(7, 0b100000), (8, 1)]])
     [(7, 33), (7, 4), (8, 1), (7, 8)]
@@ -115,7 +115,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the pages that the first ``few`` of ``entries`` fault reports name, spread evenly over `sets`.
+    """Return the pages of `sets` that the first ``few`` of their ``entries`` fault reports name, evenly spread.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -171,7 +171,7 @@ def runs(pages: PageSet) -> tuple[tuple[int, int], ...]:
 
 
 def whole_parts(pages: PageSet, size: int, spared: PageSet = 0) -> PageSet:
-    """Return all pages of the aligned parts of `size` pages that have some of `pages` and none that is to be spared.
+    """Extend `pages` to whole aligned groups of `size` pages; leave out groups with a page that is to be spared.
 
     >>> bin(whole_parts(0b100100, 2, 0b1000))
     '0b110000'
@@ -232,13 +232,13 @@ class ManagedBlock:
     index: int
     """The block's address divided by its size."""
     table: bytearray
-    """The span of the GPU's page table that contains the block; ``ManagedPages`` writes it."""
+    """The part of the GPU's page table (for 512 blocks, a span) with this block; ``ManagedPages`` writes it."""
     offset: int
     """Position of the block's first page in that span."""
     counts: list[int]
-    """Number of pages of that span in each state; empty until it is requested."""
+    """Number of pages of that span in each state; empty until somebody asks for the numbers."""
     story: Callable[[], str] = lambda: "a block of no device"
-    """Describes for errors whose block this is, at which time, and in which actor."""
+    """Returns a text for errors: whose memory this is, at which time, and which actor runs."""
     valid: PageSet = 0
     """Pages that belong to an allocation."""
     populated: PageSet = 0
@@ -274,7 +274,7 @@ class ManagedBlock:
     dma_mapped: PageSet = 0
     """Pages whose host memory the copy engines can reach; the host keeps that memory while they are on the GPU."""
     on_host_made: PageSet = 0
-    """Pages with host memory, because the host has touched them or others of their chunk."""
+    """Pages that have host memory; the first touch of a page can make it for the whole block (`make_on_host`)."""
     _last: tuple[str, int] | None = attrs.field(default=None, init=False)
     """The last change of the GPU's translations, for errors."""
     _before: tuple[str, int] | None = attrs.field(default=None, init=False)
@@ -431,7 +431,9 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages (all `per_block` of the block if it has none); return the pages that got it."""
+        """Make host memory for pages, or for all `per_block` of the block at its first use; return the pages that got
+        it.
+        """
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there
@@ -560,7 +562,7 @@ class WatchedPages:
     low: int
     high: int
     stretches: list[tuple[int, int, int]]
-    """The parts of the range in each span: (span, first, last) within the span."""
+    """The parts of the range in each span (512 blocks): (number of the span, first and last page within it)."""
     counts: list[int]
     missing: int
 

@@ -173,12 +173,12 @@ class AccessCounters:
 
 @attrs.frozen
 class ManagedSpec:
-    """Parameters of managed memory, in bytes and bytes/s; ``block`` and ``page`` are the units of the driver."""
+    """Parameters of managed memory, in bytes and bytes/s; ``block`` and ``page`` are sizes that the driver uses."""
 
     block: Annotated[int, "page.uvm_block"]
     page: Annotated[int, "page.uvm_page"]
     touch_chunk: Annotated[int, "managed.touch_chunk"]
-    """Largest step of a kernel in bytes, over all its arguments."""
+    """Largest number of bytes, over all arguments, that a kernel goes through in one step of the emulation."""
     reported: Annotated[int, "page.gpu_fault"]
     """Size that the GPU reports with one fault; pages of the driver may be larger."""
     buffer: Annotated[int, "fault.buffer"]
@@ -186,11 +186,11 @@ class ManagedSpec:
     arrival: Annotated[float, "fault.arrival"]
     """Seconds between two entries in the fault buffer while many accesses fault."""
     outstanding: Annotated[int, "utlb.outstanding_faults"]
-    """Number of faults that a uTLB holds back."""
+    """Number of faulting accesses that a uTLB (first-level table of translations) can hold back."""
     sharers: Annotated[int, "utlb.sms"]
     """Number of SMs that share a uTLB."""
     reports: Annotated[float, "fault.reports"]
-    """Number of reports of a page that blocks on all SMs miss at the same time."""
+    """How often the GPU reports a page that thread blocks on all SMs miss at the same time."""
     remote_bandwidth: Annotated[float, "remote.access_bw"]
     """Bandwidth of one direction of the link for kernels' accesses to host memory."""
     sector: Annotated[int, "remote.sector"]

@@ -104,9 +104,10 @@ class Translations:
         """Ranges whose number of pages without translation is kept up to date, by the spans that they overlap."""
 
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
-        """Return where a block's states are: (states of its 512 blocks, index of its first page there, their counts).
+        """Return where a block's states are: (states of a span of 512 blocks, index of its first page there, counts).
 
-        The counts are the numbers of pages in each state there; empty if a state has changed since they were made.
+        The counts are the numbers of pages of the span in each state; empty if a state has changed since they were
+        made.
         """
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:
@@ -500,7 +501,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return the pages of `sets` that the GPU cannot translate yet, in order. stored: the pages for stores."""
+        """Return the pages of `sets` that the GPU still cannot translate, in order. stored: those that stores need."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

@@ -136,8 +136,8 @@ class GridStride:
     """The order of a grid-stride loop: a thread block stays resident for all ``rounds``, with one iteration in each.
 
     A *cell* is one iteration of the loop. A *window*, the unit of the kernel's progress, is what resident blocks do in
-    a round. If they access more pages than their SMs can wait for, the window is divided into ``lots`` of blocks: each
-    SM first gets what its oldest blocks request. The grid has ``blocks`` blocks of ``threads`` threads.
+    a round. If they access more pages than their SMs can wait for, the window is divided into ``lots`` of blocks, since
+    each SM first gets what its oldest blocks request. The grid has ``blocks`` blocks of ``threads`` threads.
     """
 
     blocks: int
@@ -197,7 +197,11 @@ class GridStride:
 
 @attrs.frozen
 class Tiled:
-    """The order of a grid, ``columns`` blocks of ``height`` × ``width`` threads in a row, in ``windows`` parts."""
+    """The order of a two-dimensional grid of ``blocks`` thread blocks, which run in ``windows`` parts, one by one.
+
+    A row has ``columns`` blocks of ``height`` × ``width`` threads; the blocks of a window are resident at the same
+    time.
+    """
 
     blocks: int  # in the whole grid
     width: int

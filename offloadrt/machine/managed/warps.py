@@ -83,10 +83,10 @@ class ResidentWarps:
     sharers: int
     """Number of SMs that share a uTLB (the first-level table of translations)."""
     outstanding: int
-    """Number of faults that a uTLB holds back."""
+    """Number of faulting accesses that a uTLB can hold back."""
     groups: int
     reports: float
-    """Largest number of reports of a page for which warps on several SMs wait."""
+    """How often the GPU reports a page, at most, if warps on several SMs wait for it."""
 
     def window(self, group: int, pages: ManagedPages) -> Warps | None:
         """Find the pages that the warps of a group of teams access, in the order of each warp's accesses.

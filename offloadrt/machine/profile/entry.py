@@ -219,7 +219,7 @@ class ProfileEntry:
     format: str | None
     """The key in ``FORMATS`` of the text's format; None for a text with choices."""
     reference: bool
-    """Whether the entry serves only for comparisons: no operation costs it."""
+    """Whether the entry serves only for comparisons with measurements: no operation's time depends on it."""
     measured_on: str | None = None
     """The machine, or one of the profile's `[hosts]`, where the value was measured; None: this profile's machine."""
     home: str = ""

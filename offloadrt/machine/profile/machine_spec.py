@@ -63,7 +63,7 @@ class ProfileError(ValueError):
 class UnknownEntry(ProfileError):
     """Raised for a key that the profile does not have.
 
-    ``near`` holds similar keys; ``alone`` says that the profile is a user's file without a base.
+    ``near`` holds similar keys. ``alone``: whether the profile is a user's file that is based on no other profile.
     """
 
     def __init__(self, path: str, key: str, near: tuple[str, ...], alone: bool = False) -> None:
@@ -92,14 +92,13 @@ class MachineSpec:
     runtime: str = ""
     """The name of the offloading runtime whose entries the profile has; empty without a runtime."""
     alone: bool = False
-    """Whether the profile is a user's file without a base, which must have every entry that is read."""
+    """Whether the profile is a user's file with no base profile, so that it must itself have every entry in use."""
     hosts: Mapping[str, Host] = attrs.field(factory=dict)
     """Machines without a profile on which entries were measured."""
     made_for: str | None = None
     """For a runtime's profile: the machine on whose host the costs were measured or estimated."""
     elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
-    """By key of each entry measured on this machine: another machine's entry, to predict this machine without
-    measurements."""
+    """By key of an entry measured here: another machine's entry, for predictions as if nothing were measured here."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """Objects derived from the entries: `read` and `derived` look here first, because every run asks again."""
 
@@ -414,7 +413,7 @@ def load_runtime(name_or_path: str | Path) -> MachineSpec:
 
 
 def default_runtime(files: _Files) -> str | None:
-    """Return the default runtime of a machine: the one that its profile or its nearest base names; None without."""
+    """Return the default runtime of a machine: the one that its profile or its nearest base names; else None."""
     headers = [_parsed(path, text, MACHINE).header for path, text in reversed(files)]
     return next((header.runtime for header in headers if header.runtime is not None), None)
 
@@ -422,7 +421,7 @@ def default_runtime(files: _Files) -> str | None:
 def files_of(name: str, kind: _Kind, named_in: tuple[str, str] | None = None) -> _Files:
     """Return (path, text) of the file of a machine or runtime (`kind`) and of its bases, bases first.
 
-    `named_in` is the file and the key that name it, for the message of the ProfileError that is raised without it.
+    `named_in`: the file and the key that refer to `name`, for the ProfileError that is raised if the file is missing.
     """
     files: list[tuple[str, str]] = []
     base: str | None = name
@@ -508,7 +507,7 @@ def scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Mac
 def as_written(files: _Files, kind: _Kind) -> MachineSpec:
     """Return the profile of the last of ``files``, as written there and in its bases. Raises ProfileError.
 
-    The cache compares the texts of the files, so that a file may change between two loads.
+    Results are cached by the texts of the files, so that a file may change between two loads.
     """
     *bases, (path, text) = files
     base = as_written(tuple(bases), kind) if bases else None

@@ -220,17 +220,17 @@ def compare(
     advanced: Callable[[SweepOutcome], None] | None = None,
     stage: Callable[[str, int, int], object] = lambda name, done, asked: None,
 ) -> Comparison:
-    """Run all combinations of `axes` on `pool`, and set them side by side.
+    """Run all combinations of `axes`, `jobs` at a time on `pool`, and set them side by side.
 
     Texts among the values are read as on the command line; an axis may also be `machine`, `runtime` or `configuration`.
+    `options` are for all runs.
 
     `baseline` has one value for some swept parameters: runs that agree in all other swept parameters form a case. By
     default it is the baseline of the scenario's figure, else the first value of every swept parameter, so that all runs
     are compared with one. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further
     figures to compare: names of figures that the scenario returns, or columns of its table of results; by default those
     that the scenario names. `effort` says how many draws (random samples of the uncertain costs) rank the variants.
-    `advanced` is called after each run. `stage` is called with the name of the present stage, the number of runs done
-    and the number of runs requested.
+    `advanced` is called after each run, `stage` with (name of the present stage, runs done, runs requested).
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
     and when a baseline cannot be run; ScriptFailed when the program raises; ParameterError for a bad parameter.
@@ -287,7 +287,7 @@ def compare(
 
 
 def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> list[Path]:
-    """Write a line for each run with every compared figure and its ratio, and a line for each run and call.
+    """Write two CSV files into `folder`: the runs with their figures and ratios, and the API calls of each run.
 
     The files are `stem.csv` and `stem_calls.csv`; returns their paths. Raises UserError when they cannot be written.
     """

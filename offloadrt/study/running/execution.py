@@ -293,7 +293,7 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
-    measure: measure all of a run without windows. Raises UserError; ScriptFailed for what the function raises.
+    measure: measure the whole run if the program marks no window. Raises UserError; ScriptFailed for its own errors.
     """
 
     async def main() -> Any:
@@ -442,7 +442,7 @@ class ClockedRun(Run, trio.abc.Clock):
         return self.sim.current_time()
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Advance virtual time; Trio (with its next deadline) calls this when no task can run, and sleeps so long."""
+        """Advance virtual time when no task can run; return how long Trio may sleep. deadline: Trio's next one."""
         return self.sim.deadline_to_sleep_time(deadline)
 
     async def live(self, main: Callable[[], Awaitable[object]]) -> None:

@@ -101,7 +101,7 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the kernels whose accesses to managed memory are random, because index arrays have no values."""
+        """Return the kernels whose accesses to managed memory are chosen at random, as index arrays have no values."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
@@ -283,7 +283,7 @@ class PhaseEstimate:
 
     begin_s: float
     end_s: float
-    """The end of the time, from `begin_s` in virtual seconds, in which all threads were in measured instances."""
+    """The threads were all in measured instances of the phase from `begin_s` to this time, in virtual seconds."""
     threads: int
     """The number of threads that ran the phase."""
     instances: int
@@ -300,7 +300,7 @@ class PhaseEstimate:
 
     @property
     def weight(self) -> float:
-        """Return the factor for figures of the measured instances that adds the skipped instances of the phase."""
+        """Return the factor by which to multiply figures of the measured instances, to include the skipped ones."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
