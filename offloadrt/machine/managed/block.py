@@ -431,9 +431,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages, or for all `per_block` of the block at its first use; return the pages that got
-        it.
-        """
+        """Make host memory for pages, or for all `per_block` pages at the block's first use; return the new ones."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there

@@ -268,7 +268,7 @@ def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
     causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
 ) -> Run:  # fmt: skip
-    """Make a scenario's run, on its own machine and runtime unless the spec has others; as `Run`. Raises UserError."""
+    """Make the `Run` of a scenario, on the scenario's machine and runtime unless `spec` names others. UserError."""
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     options = _OPTIONS | (_OPTIONS_OF_RANKS if "ranks" in parameters else {})

@@ -211,7 +211,7 @@ def split(reference: str) -> tuple[Path | None, str | None]:
 
 
 def is_only_here(scenario: Scenario) -> bool:
-    """Tell whether no other process can import a scenario: one in a cell, a local one, or of an unguarded script.
+    """Tell whether no other process can import a scenario: a local one, one in a notebook, one of an unguarded script.
 
     An unguarded script lacks `if __name__ == "__main__"`: importing it would run it again.
     """
