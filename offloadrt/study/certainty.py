@@ -98,9 +98,7 @@ class Decider:
 
 @attrs.frozen
 class RankedVariant:
-    """A variant in a ranking; `elapsed`: its time. In a draw all variants run with one random sample of uncertain
-    costs.
-    """
+    """A variant in a ranking; `elapsed`: its time. A draw runs each variant with the same random sample of costs."""
 
     number: int
     """The variant's index among the compared variants, the baseline first."""
