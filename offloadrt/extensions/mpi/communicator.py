@@ -139,7 +139,11 @@ class World:
 
 @checks_arguments
 class Comm:
-    """One rank's handle of communicator number `context`, whose ranks have the numbers `group` in MPI_COMM_WORLD."""
+    """One rank's handle of communicator number `context`, whose ranks have the numbers `group` in MPI_COMM_WORLD.
+
+    In its calls, `buf` is an array of the program or a section of one, and `dest` or `source` is the other rank; a
+    receive may leave the rank and the tag open by a wildcard. `status` gets the source, tag and bytes of the message.
+    """
 
     def __init__(self, world: World, endpoint: Endpoint, group: Sequence[int], context: int, name: str) -> None:
         self.world = world
@@ -184,19 +188,13 @@ class Comm:
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
         """Send a message (MPI_Send); return when the program may write the buffer again.
 
-        For a short message that is at once, for a long one when the receiver has its data. buf: an array of the
-        program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at: the program's source
-        line that makes the call, for reports.
+        For a short message that is at once, for a long one when the receiver has its data.
         """
         with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send a message, and return when a receive has matched it (MPI_Ssend).
-
-        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
-        the program's source line that makes the call, for reports.
-        """
+        """Send a message, and return when a receive has matched it (MPI_Ssend)."""
         buffer = buffer_of(buf, "MPI_Ssend")
         with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
@@ -204,48 +202,27 @@ class Comm:
     async def Recv(
         self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Receive a message into a buffer, which may be longer than the message (MPI_Recv).
-
-        buf: an array of the program, or a section of one. source, tag: the sender's rank, and the message's tag; either
-        may be a wildcard. status: gets the message's source, tag and bytes. at: the program's source line that makes
-        the call, for reports.
-        """
+        """Receive a message into a buffer, which may be longer than the message (MPI_Recv)."""
         request = self.begin_receive("MPI_Recv", buffer_of(buf, "MPI_Recv"), source, tag, 0, at)
         await self._blocking(request, status)
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send a message (MPI_Isend).
-
-        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
-        the program's source line that makes the call, for reports.
-        """
+        """Begin to send a message (MPI_Isend)."""
         with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send a message; the request completes when a receive has matched it (MPI_Issend).
-
-        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
-        the program's source line that makes the call, for reports.
-        """
+        """Begin to send a message; the request completes when a receive has matched it (MPI_Issend)."""
         buffer = buffer_of(buf, "MPI_Issend")
         with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
-        """Begin to receive a message (MPI_Irecv).
-
-        buf: an array of the program, or a section of one. source, tag: the sender's rank, and the message's tag; either
-        may be a wildcard. at: the program's source line that makes the call, for reports.
-        """
+        """Begin to receive a message (MPI_Irecv)."""
         return self.begin_receive("MPI_Irecv", buffer_of(buf, "MPI_Irecv"), source, tag, 0, at)
 
     def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> PersistentRequest:
-        """Create a persistent send request, which can be started many times (MPI_Send_init).
-
-        buf: an array of the program, or a section of one. dest, tag: the receiver's rank, and the message's tag. at:
-        the program's source line that makes the call, for reports.
-        """
+        """Create a persistent send request, which can be started many times (MPI_Send_init)."""
         buffer, call = buffer_of(buf, "MPI_Send_init"), "MPI_Send_init"
         self._check(call, dest, tag, at)
 
@@ -255,11 +232,7 @@ class Comm:
         return PersistentRequest(self.endpoint, call, self._told("to", dest, tag), begin)
 
     def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
-        """Create a persistent receive request, which can be started many times (MPI_Recv_init).
-
-        buf: an array of the program, or a section of one. source, tag: the sender's rank, and the message's tag; either
-        may be a wildcard. at: the program's source line that makes the call, for reports.
-        """
+        """Create a persistent receive request, which can be started many times (MPI_Recv_init)."""
         buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
         self._check(call, source, tag, at, receives=True)
 
@@ -284,7 +257,7 @@ class Comm:
 
         sendbuf, recvbuf: arrays of the program, or sections of them. dest, sendtag: the receiver's rank and the tag of
         the message to it. source, recvtag: the sender's rank and the tag of the message from it. status: gets the
-        received message's source, tag and bytes. at: the program's source line that makes the call, for reports.
+        received message's source, tag and bytes.
         """
         call = "MPI_Sendrecv"
         with self.endpoint.call(call, at):
@@ -296,10 +269,7 @@ class Comm:
     async def Probe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe)."""
         self._check("MPI_Probe", source, tag, at, receives=True)
         told = self._told("from", source, tag)
         message = await self.endpoint.wait_for_message(self.context, source, tag, told, at)
@@ -311,8 +281,7 @@ class Comm:
     ) -> bool:
         """Tell whether there is a message that could be received; its properties go into `status` (MPI_Iprobe).
 
-        at: the program's source line that makes the call, for reports. source, tag: what it must have; either may be a
-        wildcard.
+        source, tag: what it must have; either may be a wildcard.
         """
         self._check("MPI_Iprobe", source, tag, at, receives=True)
         await self.endpoint.look("MPI_Iprobe", at)
@@ -650,7 +619,7 @@ class Comm:
         """Return the communicator of all ranks with the same color, in the order of their keys (MPI_Comm_split).
 
         Returns None for a rank whose color is UNDEFINED. key: ranks with equal keys are in the order of their ranks
-        here. at: the program's source line that makes the call, for reports.
+        here.
         """
         mine = np.array([color, key], np.int64)
         everybody = np.zeros(2 * self.size, np.int64)
@@ -667,10 +636,7 @@ class Comm:
         return Comm(self.world, self.endpoint, group, context, f"{self.name} split {number} color {color}")
 
     async def Dup(self, *, at: str = "") -> Comm:
-        """Return a communicator of the same ranks, whose messages are separate from this one's (MPI_Comm_dup).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Return a communicator of the same ranks, whose messages are separate from this one's (MPI_Comm_dup)."""
         word = MpiBuffer(8)
         await self.run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))
         self._made += 1

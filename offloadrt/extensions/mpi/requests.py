@@ -159,8 +159,8 @@ class MpiRequest:
     """A send, a receive or a collective that has begun: `Wait` for it, or `Test` it.
 
     `MpiRequest.Waitall`, `Waitany` and `Waitsome` wait for several requests; `Testall`, `Testany` and `Testsome` test
-    several. endpoint, peer: those of this rank and of the other one. call, what, at: the MPI call, the operation, and
-    the program's line, for reports.
+    several. A `status` gets the message's source, tag and bytes; `at` is the program's line with the call, for reports.
+    endpoint, peer: those of this rank and of the other one. call, what: the MPI call and the operation, for reports.
     """
 
     __slots__ = (
@@ -222,19 +222,11 @@ class MpiRequest:
     # ------------------------------------------------------------------ MPI's calls
 
     async def Wait(self, status: Status | None = None, *, at: str = "") -> None:
-        """Wait until the request is complete (MPI_Wait). Raises MpiError if the operation failed.
-
-        status: gets the message's source, tag and bytes. at: the program's source line that makes the call, for
-        reports.
-        """
+        """Wait until the request is complete (MPI_Wait). Raises MpiError if the operation failed."""
         await self.Waitall([self], [status] if status is not None else None, at=at, call="MPI_Wait")
 
     async def Test(self, status: Status | None = None, *, at: str = "") -> bool:
-        """Make progress and tell whether the request is complete (MPI_Test). Raises MpiError if it failed.
-
-        status: gets the message's source, tag and bytes. at: the program's source line that makes the call, for
-        reports.
-        """
+        """Make progress and tell whether the request is complete (MPI_Test). Raises MpiError if it failed."""
         await self.endpoint.look("MPI_Test", at)
         if self.is_done:
             self.take(status)
@@ -273,8 +265,7 @@ class MpiRequest:
     ) -> None:
         """Wait until all requests are complete (MPI_Waitall).
 
-        statuses: one for each request, to be filled. call: the name of the MPI function, for reports. at: the program's
-        source line that makes the call, for reports.
+        statuses: one for each request, to be filled. call: the name of the MPI function, for reports.
         """
         if requests:
             await requests[0].endpoint.wait(requests, len(requests), call, at)
@@ -283,11 +274,7 @@ class MpiRequest:
 
     @staticmethod
     async def Waitany(requests: Sequence[MpiRequest], status: Status | None = None, *, at: str = "") -> int:
-        """Wait until a request is complete; return the index of the first that is, -1 without any (MPI_Waitany).
-
-        status: gets the message's source, tag and bytes. at: the program's source line that makes the call, for
-        reports.
-        """
+        """Wait until a request is complete; return the index of the first that is, -1 without any (MPI_Waitany)."""
         if not requests:
             return -1
         await requests[0].endpoint.wait(requests, 1, "MPI_Waitany", at)
@@ -297,20 +284,14 @@ class MpiRequest:
 
     @staticmethod
     async def Waitsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
-        """Wait until at least one request is complete, and return the indices of all that are (MPI_Waitsome).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Wait until at least one request is complete, and return the indices of all that are (MPI_Waitsome)."""
         if requests:
             await requests[0].endpoint.wait(requests, 1, "MPI_Waitsome", at)
         return _taken(requests)
 
     @staticmethod
     async def Testall(requests: Sequence[MpiRequest], *, at: str = "") -> bool:
-        """Make progress, and tell whether all requests are complete (MPI_Testall).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Make progress, and tell whether all requests are complete (MPI_Testall)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testall", at)
         if all(request.is_done for request in requests):
@@ -320,10 +301,7 @@ class MpiRequest:
 
     @staticmethod
     async def Testany(requests: Sequence[MpiRequest], *, at: str = "") -> int:
-        """Make progress, and return the index of the first complete request; -1 if there is none (MPI_Testany).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Make progress, and return the index of the first complete request; -1 if there is none (MPI_Testany)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testany", at)
         place = next((number for number, request in enumerate(requests) if request.is_done), -1)
@@ -333,10 +311,7 @@ class MpiRequest:
 
     @staticmethod
     async def Testsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
-        """Make progress, and return the indices of the complete requests (MPI_Testsome).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Make progress, and return the indices of the complete requests (MPI_Testsome)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testsome", at)
         return _taken(requests)
@@ -362,10 +337,7 @@ class PersistentRequest(MpiRequest):
         self.is_done = True  # an inactive request: a wait for it ends at once
 
     async def Start(self, *, at: str = "") -> None:
-        """Start the operation once more (MPI_Start). Raises MpiError if it was started and not yet waited for.
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Start the operation once more (MPI_Start). Raises MpiError if it was started and not yet waited for."""
         if self._current is not None:
             raise MpiError.of_call(
                 self.endpoint.sim, f"MPI_ERR_REQUEST: {self} is active; wait for it first", "MPI_Start", at
@@ -390,10 +362,7 @@ class PersistentRequest(MpiRequest):
 
     @staticmethod
     async def Startall(requests: Sequence[PersistentRequest], *, at: str = "") -> None:
-        """Start all requests, in order (MPI_Startall).
-
-        at: the program's source line that makes the call, for reports.
-        """
+        """Start all requests, in order (MPI_Startall)."""
         for request in requests:
             await request.Start(at=at)
 

@@ -230,7 +230,8 @@ Running = Coroutine[Any, Any, object]
 class HostThread(ProgramThread):
     """The host thread ``t`` that the program's function gets; it has OpenACC's directives and routines as methods.
 
-    `device_number` is its current device.
+    `device_number` is its current device. A directive runs in the queue with the async value `async_`; with None the
+    host waits until it is complete. `wait` has the async values of the queues after whose work it runs.
     """
 
     def __init__(
@@ -276,18 +277,13 @@ class HostThread(ProgramThread):
         """Make a data region: ``async with t.data(…):``.
 
         If the program fails inside the region, the region is not closed. When a timeout leaves the region, its data is
-        deleted without being copied out. async_: the async value of the queue in which it runs; with None the host
-        waits until it is complete. wait: the async values of the queues after whose work it runs.
+        deleted without being copied out.
         """
         _check_any("data", clauses, "copy(a)")
         return Data(self, clauses, async_, wait)
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
-        """Run ``enter data``: each item gets one more dynamic reference.
-
-        async_: the async value of the queue in which it runs; with None the host waits until it is complete. wait: the
-        async values of the queues after whose work it runs.
-        """
+        """Run ``enter data``: each item gets one more dynamic reference."""
         _check_any("enter data", clauses, "copyin(a)")
         return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
 
@@ -298,11 +294,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored.
-
-        async_: the async value of the queue in which it runs; with None the host waits until it is complete. wait: the
-        async values of the queues after whose work it runs.
-        """
+        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored."""
         _check_any("exit data", clauses, "copyout(a)")
         items = lower_data(clauses, "exit data", finalize)
         return self.run("exit data", ending(items, "exit data"), async_, wait)
@@ -316,9 +308,8 @@ class HostThread(ProgramThread):
     ) -> Running:
         """Run ``update host(…) device(…)`` on the current device.
 
-        async_: the async value of the queue in which it runs; with None the host waits until it is complete. wait: the
-        async values of the queues after whose work it runs. Raises NotPresent for data that is not there, unless
-        `if_present`. Raises ValueError for `device(…)` of data that JACC's runtime keeps on several devices.
+        Raises NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data
+        that JACC's runtime keeps on several devices.
         """
         _check_any("update", clauses, "host(a)")
         items = lower_update(clauses, if_present)
@@ -372,9 +363,8 @@ class HostThread(ProgramThread):
 
         arguments: in the kernel's order. An array that no clause names is copied in and out (or as `default` says),
         numbers are firstprivate, and a DevicePointer is a deviceptr. num_gangs, vector_length, iterations: the launch
-        configuration, by default what a loop nest needs. async_: the async value of the queue in which it runs; with
-        None the host waits until it is complete. wait: the async values of the queues after whose work it runs. data:
-        the data clauses. Raises MappingError, NotPresent, IllegalAddress, and what the driver raises.
+        configuration, by default what a loop nest needs. data: the data clauses. Raises MappingError, NotPresent,
+        IllegalAddress, and what the driver raises.
         """
         return self._compute(
             "parallel", kernel, arguments, data, default, num_gangs, vector_length, iterations, async_, wait

@@ -112,7 +112,8 @@ class Algorithms(ABC):
     """The parallel algorithms of the C++ standard library as methods of a host thread.
 
     The implementation chooses whether an algorithm runs on the device or on the host; its arrays are there afterwards.
-    An algorithm that returns nothing may still be running when the call returns.
+    An algorithm that returns nothing may still be running when the call returns. `policy` is `seq`, `par` or
+    `par_unseq`.
 
     Each method raises KernelError for arguments that the kernel cannot take, ValueError for an `init` of None, and what
     the driver raises. Where an argument points to memory that only the host can use, the algorithm runs on the host, or
@@ -129,39 +130,30 @@ class Algorithms(ABC):
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::for_each``. iterations: how many, for a kernel that is declared by its costs.
-
-        policy: the execution policy: `seq`, `par` or `par_unseq`.
-        """
+        """Run ``std::for_each``. iterations: how many, for a kernel that is declared by its costs."""
         return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
         """Run ``std::for_each_n``: the kernel gets `n` as its first argument.
 
-        kernel, arguments: what is run for each element. policy: the execution policy: `seq`, `par` or `par_unseq`.
+        kernel, arguments: what is run for each element.
         """
         return self.invoke(AlgorithmCall("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
 
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::transform``. iterations: how many, for a kernel that is declared by its costs.
-
-        policy: the execution policy: `seq`, `par` or `par_unseq`.
-        """
+        """Run ``std::transform``. iterations: how many, for a kernel that is declared by its costs."""
         return self.invoke(AlgorithmCall("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
-        """Run ``std::fill``: set all elements of an array to a value.
-
-        policy: the execution policy: `seq`, `par` or `par_unseq`.
-        """
+        """Run ``std::fill``: set all elements of an array to a value."""
         return self.invoke(AlgorithmCall("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
         """Run ``std::fill_n`` on the first `n` elements. Raises ValueError if `n` is more than the array has.
 
-        value: what they are set to. policy: the execution policy: `seq`, `par` or `par_unseq`.
+        value: what they are set to.
         """
         _within(array, n, "fill_n")
         return self.invoke(AlgorithmCall("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
@@ -169,8 +161,7 @@ class Algorithms(ABC):
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
         """Run ``std::copy`` of all elements of `source` to the first elements of `destination`.
 
-        policy: the execution policy: `seq`, `par` or `par_unseq`. Raises ValueError where the destination has fewer
-        elements.
+        Raises ValueError where the destination has fewer elements.
         """
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
@@ -191,7 +182,7 @@ class Algorithms(ABC):
 
         init: the value with which the reduction begins. dtype: the type of the result. iterations: how many, for a
         kernel that is declared by its costs. Returns None where an array is a phantom (without values), since nothing
-        is computed then. policy: the execution policy: `seq`, `par` or `par_unseq`.
+        is computed then.
         """
         return await self.invoke(AlgorithmCall("transform_reduce", policy, kernel, arguments, iterations, init, dtype))
 
@@ -201,8 +192,7 @@ class Algorithms(ABC):
         """Run ``std::reduce`` over all elements of an array, and return the result.
 
         init: the value with which the reduction begins. Returns None where the array is a phantom (without values),
-        since nothing is computed then. operation: the operation by which two elements are joined. policy: the execution
-        policy: `seq`, `par` or `par_unseq`.
+        since nothing is computed then. operation: the operation by which two elements are joined.
         """
         return await self.invoke(
             AlgorithmCall("reduce", policy, _reduce(array.itemsize, operation), (array,), None, init, array.dtype)
@@ -211,8 +201,7 @@ class Algorithms(ABC):
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::any_of``: tell whether the predicate holds for some element.
 
-        Returns None where an array is a phantom (without values). policy: the execution policy: `seq`, `par` or
-        `par_unseq`.
+        Returns None where an array is a phantom (without values).
         """
         count = await self._count("any_of", policy, predicate, arguments)
         return None if count is None else count > 0
@@ -220,8 +209,7 @@ class Algorithms(ABC):
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::all_of``: tell whether the predicate holds for all elements of the first array.
 
-        Returns None where an array is a phantom (without values). policy: the execution policy: `seq`, `par` or
-        `par_unseq`. Raises ValueError if no argument is an array.
+        Returns None where an array is a phantom (without values). Raises ValueError if no argument is an array.
         """
         first = next(pointers(direct(arguments)), None)
         if first is None:
@@ -232,8 +220,7 @@ class Algorithms(ABC):
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
         """Run ``std::none_of``: tell whether the predicate holds for no element.
 
-        Returns None where an array is a phantom (without values). policy: the execution policy: `seq`, `par` or
-        `par_unseq`.
+        Returns None where an array is a phantom (without values).
         """
         count = await self._count("none_of", policy, predicate, arguments)
         return None if count is None else count == 0

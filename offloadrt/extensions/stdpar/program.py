@@ -56,7 +56,9 @@ from offloadrt.trace import Trace
 class SyclQueue:
     """An in-order ``sycl::queue`` that a program makes itself.
 
-    Its commands pay the host time of SYCL's layers, whichever implementation runs the parallel algorithms.
+    Its commands pay the host time of SYCL's layers, whichever implementation runs the parallel algorithms. An array has
+    its `name` in reports. With `phantom` True it has no values, and only its time is modelled; with None the program's
+    options decide.
     """
 
     def __init__(self, executor: Executor, device: OffloadDevice) -> None:
@@ -68,11 +70,7 @@ class SyclQueue:
     async def malloc_shared(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate an array in shared USM, which host and device can both access.
-
-        name: the array's name in reports. phantom: True for an array without values, of which only the time is
-        modelled; None: as the program's options say.
-        """
+        """Allocate an array in shared USM, which host and device can both access."""
         with self._runtime.calling("malloc_shared"):
             await self._executor.meets_call("malloc_shared")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
@@ -84,8 +82,7 @@ class SyclQueue:
     ) -> UsmArray:
         """Allocate an array in device memory, which the host cannot use.
 
-        name: the array's name in reports. phantom: True for an array without values, of which only the time is
-        modelled; None: as the program's options say. Raises ArrayOutOfDeviceMemory.
+        Raises ArrayOutOfDeviceMemory.
         """
         with self._runtime.calling("malloc_device"):
             await self._executor.meets_call("malloc_device")
@@ -96,11 +93,7 @@ class SyclQueue:
     async def malloc_host(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate an array in pinned host memory, which the device reaches over the link.
-
-        name: the array's name in reports. phantom: True for an array without values, of which only the time is
-        modelled; None: as the program's options say.
-        """
+        """Allocate an array in pinned host memory, which the device reaches over the link."""
         with self._runtime.calling("malloc_host"):
             await self._executor.meets_call("malloc_host")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "host")
@@ -160,7 +153,10 @@ class SyclQueue:
 
 @checks_arguments
 class HostThread(Algorithms, ProgramThread):
-    """The host thread ``t`` that a program's function gets. Its algorithms go into the thread's own queue."""
+    """The host thread ``t`` that a program's function gets. Its algorithms go into the thread's own queue.
+
+    `name` and `phantom` of its arrays are those of `SyclQueue`.
+    """
 
     def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)
@@ -187,9 +183,8 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """Make an array on the thread's stack or on the C library's heap.
 
-        Without system USM the device can use neither. name: the array's name in reports. fill: the first values.
-        phantom: True for an array without values, of which only the time is modelled; None: as the program's options
-        say. kind: ``heap``; with any other, the array is on the stack. align: in bytes.
+        Without system USM the device can use neither. fill: the first values. kind: ``heap``; with any other, the array
+        is on the stack. align: in bytes.
         """
         made = super().array(name, shape, dtype, fill, phantom, kind, align)
         self.runtime.usm.add_system(made.address, made.nbytes)
@@ -208,8 +203,7 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """Allocate ``new T[n]``: memory whose pages do not exist yet and whose values are zeros.
 
-        fill: values that the thread writes to the array right afterwards; None to write nothing. phantom: True for an
-        array without values, of which only the time is modelled; None: as the program's options say. align: an explicit
+        fill: values that the thread writes to the array right afterwards; None to write nothing. align: an explicit
         alignment in bytes (``aligned_alloc``), 0 for none. Raises ValueError for an invalid shape, and
         ArrayOutOfDeviceMemory where the array is device memory and does not fit.
         """
@@ -234,11 +228,7 @@ class HostThread(Algorithms, ProgramThread):
     async def foreign_malloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Call malloc from code of another compiler, so that the memory is the C library's and not shared USM.
-
-        name: the array's name in reports. phantom: True for an array without values, of which only the time is
-        modelled; None: as the program's options say.
-        """
+        """Call malloc from code of another compiler, so that the memory is the C library's and not shared USM."""
         if not self.runtime.is_explicit:
             await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
@@ -253,11 +243,7 @@ class HostThread(Algorithms, ProgramThread):
         fill: Any = None,
         phantom: bool | None = None,
     ) -> UsmArray:
-        """Make an array on the thread's stack, which is memory of the host.
-
-        name: the array's name in reports. fill: the first values. phantom: True for an array without values, of which
-        only the time is modelled; None: as the program's options say.
-        """
+        """Make an array on the thread's stack, which is memory of the host. fill: the first values."""
         return self.array(name, shape, dtype, fill, phantom)
 
     async def free(self, array: HostArray) -> None:

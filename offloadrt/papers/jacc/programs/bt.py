@@ -3,6 +3,7 @@
 The matrices lie in ``lhs[m, n, c, a, h, b]``: 5 by 5 blocks of the points before, at and after h, where h runs along
 the direction of the solver and a, b across it. One source serves the three directions; the elimination is one kernel
 over all lines, the substitution back one for each plane. In the public code the indices of u and rhs are permuted.
+The kernels' parameters are named as in NPB's BT; n is the number of points a side.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ OFF_DIAGONAL: Final = tuple((m, q) for m in FIELDS for q in FIELDS if m != q)
 def jacobian(
     f: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, square: Doubles, n: int, c1: float, c2: float
 ) -> None:
-    """Compute the Jacobians of the fluxes. Names are those of NPB's BT; n: points a side."""
+    """Compute the Jacobians of the fluxes."""
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
         v1 = u[1, a, b, h] * t
@@ -77,7 +78,7 @@ def jacobian(
 
 
 def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, c2: float) -> None:
-    """Compute the Jacobians of the viscous fluxes. Names are those of NPB's BT; n: points a side."""
+    """Compute the Jacobians of the viscous fluxes."""
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
         v1 = u[1, a, b, h] * t * t
@@ -102,7 +103,7 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
-    """Clear the 5 × 5 blocks at both ends of each line of points. Names are those of NPB's BT; n: points a side."""
+    """Clear the 5 × 5 blocks at both ends of each line of points."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -112,10 +113,7 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """Set the 5 by 5 blocks at both ends of each line of points to the unit matrix.
-
-    Names are those of NPB's BT; n: points a side.
-    """
+    """Set the 5 by 5 blocks at both ends of each line of points to the unit matrix."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             lhs[m, m, 1, a, 0, b] = 1.0
@@ -123,10 +121,7 @@ def unit_walls(lhs: Doubles, n: int) -> None:
 
 
 def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d: float) -> None:
-    """Compute the three blocks of each point from the Jacobians of its neighbours.
-
-    Names are those of NPB's BT; n: points a side.
-    """
+    """Compute the three blocks of each point from the Jacobians of its neighbours."""
     for a, h, b in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m, q in OFF_DIAGONAL:
             lhs[m, q, 0, a, h, b] = -t2 * f[m, q, a, h - 1, b] - t1 * g[m, q, a, h - 1, b]
@@ -164,10 +159,7 @@ def unit_block(last: int) -> Callable[..., None]:
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block.
-
-    Names are those of NPB's BT; n: points a side.
-    """
+    """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in range(5):
@@ -196,7 +188,7 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Compute the right-hand side at the end of each line. Names are those of NPB's BT; n: points a side."""
+    """Compute the right-hand side at the end of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -204,7 +196,7 @@ def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_block(lhs: Doubles, n: int) -> None:
-    """Compute the block at the end of each line. Names are those of NPB's BT; n: points a side."""
+    """Compute the block at the end of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -215,10 +207,7 @@ def last_block(lhs: Doubles, n: int) -> None:
 
 
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
-    """Substitute back into one plane of points, from the solution in the plane behind it.
-
-    Names are those of NPB's BT; n: points a side.
-    """
+    """Substitute back into one plane of points, from the solution in the plane behind it."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):

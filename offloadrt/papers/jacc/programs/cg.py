@@ -1,6 +1,7 @@
 """CG: the smallest eigenvalue of a random sparse matrix, by conjugate gradients within an inverse power iteration.
 
-The matrix is in compressed rows. Every inner product is a kernel of its own, whose sum the host needs.
+The matrix is in compressed rows. Every inner product is a kernel of its own, whose sum the host needs. The kernels'
+parameters are named as in NPB's CG.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def fill_ones(x: Doubles, n: int) -> None:
 
 
 def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> None:
-    """Clear the vectors before the first iteration. Parameters are named as in NPB's CG."""
+    """Clear the vectors before the first iteration."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -46,7 +47,7 @@ def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> Non
 
 
 def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, n: int) -> None:
-    """Set z = 0 and r = p = x. Parameters are named as in NPB's CG."""
+    """Set z = 0 and r = p = x."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -71,7 +72,7 @@ def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
 
 
 def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: int, row: float) -> None:
-    """Compute q = A p; `row` is the mean number of elements of a row. Parameters are named as in NPB's CG."""
+    """Compute q = A p; `row` is the mean number of elements of a row."""
     for j in range(n):
         s = 0.0
         for k in expect(range(rowstr[j], rowstr[j + 1]), trips=row, near=1):

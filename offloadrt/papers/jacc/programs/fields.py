@@ -2,6 +2,7 @@
 
 Fields are ``u[m, k, j, i]``. One source serves the three directions: (dk, dj, di) is the step to the next point. The
 public codes have a statement for each of the five fields, and so have these, as loops over `FIELDS` are unrolled.
+Parameters are named as in NPB's BT and SP.
 """
 
 from __future__ import annotations
@@ -58,10 +59,7 @@ def primitives(
     nj: int,
     ni: int,
 ) -> None:
-    """Compute the reciprocal of the density, the velocities and the kinetic energy.
-
-    Parameters are named as in NPB's BT and SP.
-    """
+    """Compute the reciprocal of the density, the velocities and the kinetic energy."""
     for k, j, i in product(range(nk), range(nj), range(ni)):
         inverse = 1.0 / u[0, k, j, i]
         rho_i[k, j, i] = inverse
@@ -78,21 +76,21 @@ def primitives(
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Copy all five fields from one array to the other. Parameters are named as in NPB's BT and SP."""
+    """Copy all five fields from one array to the other."""
     for k, j, i in product(range(nk), range(nj), range(ni)):
         for m in FIELDS:
             target[m, k, j, i] = source[m, k, j, i]
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
-    """Scale the fields at the inner points. Parameters are named as in NPB's BT and SP."""
+    """Scale the fields at the inner points."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] * factor
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Add the fields at the inner points. Parameters are named as in NPB's BT and SP."""
+    """Add the fields at the inner points."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] + source[m, k, j, i]
@@ -114,10 +112,7 @@ def flux(
     c: float,
     d: float,
 ) -> None:
-    """Add, in one direction, second differences and the convection with velocity v to the right-hand side.
-
-    Parameters are named as in NPB's BT and SP.
-    """
+    """Add, in one direction, second differences and the convection with velocity v to the right-hand side."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         ahead = v[k + dk, j + dj, i + di]
         here = v[k, j, i]
@@ -160,10 +155,7 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences in one direction, for a box of points at least two away from both walls.
-
-    Parameters are named as in NPB's BT and SP.
-    """
+    """Subtract fourth differences in one direction, for a box of points at least two away from both walls."""
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
@@ -189,10 +181,7 @@ def dissipation_at_walls(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences for points next to a wall, without the terms that would lie outside.
-
-    Parameters are named as in NPB's BT and SP.
-    """
+    """Subtract fourth differences for points next to a wall, without the terms that would lie outside."""
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (

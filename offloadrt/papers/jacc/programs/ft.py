@@ -5,7 +5,8 @@ transform copies its lines to a scratch array, computes there and in a second on
 arrays of the whole cube on the device, so a divided transform exchanges both scratch arrays too, though nobody reads
 them afterwards. A device that keeps a part of the first dimension would need whole lines of it, so transforms along it
 cannot be divided. The stages are in constant geometry, without the permutation at the end, and each of them ends in the
-first scratch array, where those of the public code take turns. Nine stages over a line count as one pass.
+first scratch array, where those of the public code take turns. Nine stages over a line count as one pass. The kernels'
+parameters are named as in NPB's FT.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
-    """Set all arrays to zero. Parameters are named as in NPB's FT."""
+    """Set all arrays to zero."""
     for k, j, i in product(range(n), range(n), range(width)):
         u0_real[k, j, i] = 0.0
         u0_imag[k, j, i] = 0.0
@@ -41,7 +42,7 @@ def initialise(
 
 
 def index_map(twiddle: Doubles, n: int, a: float) -> None:
-    """Compute for each wave number the exponent of its decay in one time step. Parameters are named as in NPB's FT."""
+    """Compute for each wave number the exponent of its decay in one time step."""
     for k, j, i in product(range(n), range(n), range(n)):
         x = (i + n // 2) % n - n // 2
         y = (j + n // 2) % n - n // 2
@@ -50,17 +51,14 @@ def index_map(twiddle: Doubles, n: int, a: float) -> None:
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
-    """Store the number of stages as element 0, in front of the roots of unity. Parameters are named as in NPB's FT."""
+    """Store the number of stages as element 0, in front of the roots of unity."""
     for i in range(1):
         u_real[i] = stages
         u_imag[i] = 0.0
 
 
 def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
-    """Compute the `count` roots of unity of a stage, behind those of earlier stages. angle: between two, in radians.
-
-    Parameters are named as in NPB's FT.
-    """
+    """Compute the `count` roots of unity of a stage, behind those of earlier stages. angle: between two, in radians."""
     for i in range(count):
         u_real[i + count] = math.cos(angle * i)
         u_imag[i + count] = math.sin(angle * i)
@@ -124,10 +122,7 @@ def transform_along(number: int) -> Callable[..., None]:
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """Advance the Fourier coefficients u0 by one step in time, and copy them to u1, which other kernels transform back.
-
-    Parameters are named as in NPB's FT.
-    """
+    """Advance the Fourier coefficients u0 by one step in time, and copy them to u1 for the transform back."""
     for k, j, i in product(range(n), range(n), range(n)):
         real = u0_real[k, j, i] * twiddle[k, j, i]
         imag = u0_imag[k, j, i] * twiddle[k, j, i]

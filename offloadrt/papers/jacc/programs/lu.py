@@ -1,7 +1,8 @@
 """LU: lower and upper triangular systems of a cube, solved by hyperplanes on which i + j + k is constant.
 
 The points of a plane do not depend on each other; lists give the points of each plane. A phantom has planes of the mean
-number of points only.
+number of points only. The kernels' parameters are named as in NPB's LU; for a kernel that works on the whole cube, n is
+the number of points a side.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Ints = NDArray[np.int32]
 
 
 def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Set the 5 by 5 blocks of all points to zero before the first plane. Parameters are named as in NPB's LU."""
+    """Set the 5 by 5 blocks of all points to zero before the first plane."""
     for n in range(points):
         for m in range(5):
             for q in range(5):
@@ -66,8 +67,7 @@ def jacobians(
 ) -> None:
     """Compute the 5 by 5 blocks of a plane's points (d) and of each point's three neighbours (a, b, c).
 
-    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. Parameters are
-    named as in NPB's LU.
+    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -100,7 +100,7 @@ def neighbours(
     """Add up, for each point of a plane, what three neighbours contribute to its five equations; store it in tv.
 
     side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. a, b, c: the 5 by
-    5 blocks of the three neighbours. Parameters are named as in NPB's LU.
+    5 blocks of the three neighbours.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -137,10 +137,7 @@ def solve_points(
     plane: int,
     points: int,
 ) -> None:
-    """Solve the five equations of each point in a plane; the solution replaces the residual.
-
-    Parameters are named as in NPB's LU.
-    """
+    """Solve the five equations of each point in a plane; the solution replaces the residual."""
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -191,10 +188,7 @@ PLANES: Final = {
 
 
 def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Start the residual with the forcing, and compute the reciprocal of the density and the kinetic energy.
-
-    Names are those of NPB's LU; n: points a side.
-    """
+    """Start the residual with the forcing, and compute the reciprocal of the density and the kinetic energy."""
     for k, j, i in product(range(n), range(n), range(n)):
         for m in FIELDS:
             rsd[m, k, j, i] = -frct[m, k, j, i]
@@ -208,7 +202,7 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
 
 
 def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Compute the convective flux of each point. Names are those of NPB's LU; n: points a side."""
+    """Compute the convective flux of each point."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         v = u[1, k, j, i] * rho_i[k, j, i]
         p = 0.4 * (u[4, k, j, i] - qs[k, j, i])
@@ -220,14 +214,14 @@ def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -
 
 
 def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Subtract central differences of the flux. Names are those of NPB's LU; n: points a side."""
+    """Subtract central differences of the flux."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = rsd[m, k, j, i] - t * (flux[m, k + dk, j + dj, i + di] - flux[m, k - dk, j - dj, i - di])
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Compute the viscous flux between a point and the previous one. Names are those of NPB's LU; n: points a side."""
+    """Compute the viscous flux between a point and the previous one."""
     for k, j, i in product(range(1, n), range(1, n), range(1, n)):
         here = rho_i[k, j, i]
         behind = rho_i[k - dk, j - dj, i - di]
@@ -244,7 +238,7 @@ def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj:
 def second_difference(
     rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
 ) -> None:
-    """Add second differences of the fields and of the viscous fluxes. Names are those of NPB's LU; n: points a side."""
+    """Add second differences of the fields and of the viscous fluxes."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
             u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
@@ -258,7 +252,7 @@ def second_difference(
 
 
 def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
-    """Copy the fields so that the third direction comes last. Names are those of NPB's LU; n: points a side."""
+    """Copy the fields so that the third direction comes last."""
     for j, i, k in product(range(1, n - 1), range(1, n - 1), range(n)):
         for m in FIELDS:
             utmp[m, j, i, k] = u[m, k, j, i]
@@ -287,14 +281,14 @@ RHS: Final = _right_hand_side("rhs")
 
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
-    """Scale the residual by the time step. Names are those of NPB's LU; n: points a side."""
+    """Scale the residual by the time step."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = dt * rsd[m, k, j, i]
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
-    """Add the solved changes to the fields. Names are those of NPB's LU; n: points a side."""
+    """Add the solved changes to the fields."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             u[m, k, j, i] = u[m, k, j, i] + t * rsd[m, k, j, i]
@@ -307,7 +301,7 @@ def clear_norms(norms: Doubles) -> None:
 
 
 def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
-    """Add the squares of each field at all points to its norm. Names are those of NPB's LU; n: points a side."""
+    """Add the squares of each field at all points to its norm."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0

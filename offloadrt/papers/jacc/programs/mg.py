@@ -1,7 +1,8 @@
 """MG: a Poisson equation by V-cycles over nine grids, the finest of 512 points a side.
 
 Each grid has arrays of its own, with one more point on both sides. Every operator works in scratch arrays of the size
-of its grid and ends with an exchange of opposite walls, by one kernel for each direction.
+of its grid and ends with an exchange of opposite walls, by one kernel for each direction. The kernels' parameters are
+named as in NPB's MG; n is the number of points a side.
 """
 
 from __future__ import annotations
@@ -26,53 +27,41 @@ from offloadrt.papers.jacc.programs.fields import Doubles, named
 
 
 def walls_i(u: Doubles, n: int) -> None:
-    """Copy the walls of the last dimension to the opposite halos, as boundaries are periodic.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Copy the walls of the last dimension to the opposite halos, as boundaries are periodic."""
     for k, j in product(range(1, n - 1), range(1, n - 1)):
         u[k, j, 0] = u[k, j, n - 2]
         u[k, j, n - 1] = u[k, j, 1]
 
 
 def walls_j(u: Doubles, n: int) -> None:
-    """Copy the walls of the second dimension to the opposite halos, as boundaries are periodic.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Copy the walls of the second dimension to the opposite halos, as boundaries are periodic."""
     for k, i in product(range(1, n - 1), range(n)):
         u[k, 0, i] = u[k, n - 2, i]
         u[k, n - 1, i] = u[k, 1, i]
 
 
 def walls_k(u: Doubles, n: int) -> None:
-    """Copy the walls of the first dimension to the opposite halos, as boundaries are periodic.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Copy the walls of the first dimension to the opposite halos, as boundaries are periodic."""
     for j, i in product(range(n), range(n)):
         u[0, j, i] = u[n - 2, j, i]
         u[n - 1, j, i] = u[1, j, i]
 
 
 def clear(u: Doubles, n: int) -> None:
-    """Set the correction to zero. Parameters are named as in NPB's MG."""
+    """Set the correction to zero."""
     for k, j, i in product(range(n), range(n), range(n)):
         u[k, j, i] = 0.0
 
 
 def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
-    """Add up each point's four nearest and four diagonal neighbours in the plane across the last dimension.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Add up each point's four nearest and four diagonal neighbours in the plane across the last dimension."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         t1[k, j, i] = u[k, j - 1, i] + u[k, j + 1, i] + u[k - 1, j, i] + u[k + 1, j, i]
         t2[k, j, i] = u[k - 1, j - 1, i] + u[k - 1, j + 1, i] + u[k + 1, j - 1, i] + u[k + 1, j + 1, i]
 
 
 def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, c1: float, c2: float) -> None:
-    """Smooth the correction by the residual: u = u + C r. Parameters are named as in NPB's MG."""
+    """Smooth the correction by the residual: u = u + C r."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         u[k, j, i] = (
             u[k, j, i]
@@ -85,7 +74,7 @@ def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, 
 def subtract(
     r: Doubles, u: Doubles, v: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """Compute the residual r = v - A u. Parameters are named as in NPB's MG."""
+    """Compute the residual r = v - A u."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         r[k, j, i] = (
             v[k, j, i]
@@ -98,7 +87,7 @@ def subtract(
 def residual_in_place(
     r: Doubles, u: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """Compute the residual on a coarser grid, where v is r itself. Parameters are named as in NPB's MG."""
+    """Compute the residual on a coarser grid, where v is r itself."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         r[k, j, i] = (
             r[k, j, i]
@@ -109,10 +98,7 @@ def residual_in_place(
 
 
 def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
-    """Add up, for each coarse point, its neighbours on the fine grid; the coarse grid has m points a side.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Add up, for each coarse point, its neighbours on the fine grid; the coarse grid has m points a side."""
     for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m)):
         x1[k, j, 2 * i - 1] = (
             r[2 * k, 2 * j - 1, 2 * i - 1]
@@ -146,10 +132,7 @@ def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
 
 
 def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> None:
-    """Add up neighbouring points of the coarse grid's correction, to be interpolated.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Add up neighbouring points of the coarse grid's correction, to be interpolated."""
     for k, j, i in product(range(m - 1), range(m - 1), range(m)):
         z1[k, j, i] = z[k, j + 1, i] + z[k, j, i]
         z2[k, j, i] = z[k + 1, j, i] + z[k, j, i]
@@ -157,10 +140,7 @@ def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> No
 
 
 def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
-    """Add the coarse grid's correction to those points of the fine grid that lie (dk, dj) beside coarse points.
-
-    Parameters are named as in NPB's MG.
-    """
+    """Add the coarse grid's correction to those points of the fine grid that lie (dk, dj) beside coarse points."""
     for k, j, i in product(range(m - 1), range(m - 1), range(m - 1)):
         u[2 * k + dk, 2 * j + dj, 2 * i] = u[2 * k + dk, 2 * j + dj, 2 * i] + c * z[k, j, i]
         u[2 * k + dk, 2 * j + dj, 2 * i + 1] = u[2 * k + dk, 2 * j + dj, 2 * i + 1] + 0.5 * c * (
@@ -169,7 +149,7 @@ def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
 
 
 def norm(total: Doubles, r: Doubles, n: int) -> None:
-    """Compute the sum of squares and the largest absolute value of r. Parameters are named as in NPB's MG."""
+    """Compute the sum of squares and the largest absolute value of r."""
     s = 0.0
     largest = 0.0
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):

@@ -1,7 +1,8 @@
 """SP: scalar pentadiagonal systems along the three directions of a cube.
 
 Each line has three systems, in ``lhs[m, a, h, b]``, ``lhsp`` and ``lhsm``, where h runs along the direction of the
-solver and a, b across it. As in `bt`, one source serves the three directions.
+solver and a, b across it. As in `bt`, one source serves the three directions. The kernels' parameters are named as in
+NPB's SP; n is the number of points a side.
 """
 
 from __future__ import annotations
@@ -38,10 +39,7 @@ def transpose(source: Doubles, target: Doubles, n: int) -> None:
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
-    """Set the equations of both end points of each line to those of the unit matrix, in all three systems.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Set the equations of both end points of each line to those of the unit matrix, in all three systems."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             lhs[m, a, 0, b] = 0.0
@@ -59,7 +57,7 @@ def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
-    """Compute the largest viscosity at each point. Names are those of NPB's SP; n: points a side."""
+    """Compute the largest viscosity at each point."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -67,10 +65,7 @@ def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
-    """Fill the first of the three systems, that of the velocity itself.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Fill the first of the three systems, that of the velocity itself."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             lhs[0, a, h, b] = 0.0
@@ -83,10 +78,7 @@ def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
-    """Compute the largest viscosity at each point and fill the first system, in one kernel.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Compute the largest viscosity at each point and fill the first system, in one kernel."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -100,10 +92,7 @@ def fill_with_coefficients(
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
-    """Add fourth differences to the first system, from point `first` to the one before `after` of each line.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Add fourth differences to the first system, from point `first` to the one before `after` of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(first, after):
             lhs[0, a, h, b] = lhs[0, a, h, b] + c
@@ -114,10 +103,7 @@ def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
-    """Fill the second and third system, of the velocity plus and minus the speed of sound.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Fill the second and third system, of the velocity plus and minus the speed of sound."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in (0, 2, 4):
@@ -156,7 +142,7 @@ eliminate_first, eliminate_other = elimination((0, 1, 2)), elimination((3,))
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the first system for the last two points of each line. Names are those of NPB's SP; n: points a side."""
+    """Solve the first system for the last two points of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         factor = 1.0 / lhs[2, a, n - 2, b]
         lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
@@ -169,10 +155,7 @@ def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the second and third system for the last two points of each line.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Solve the second and third system for the last two points of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         p = 1.0 / lhsp[2, a, n - 2, b]
         m = 1.0 / lhsm[2, a, n - 2, b]
@@ -185,7 +168,7 @@ def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) ->
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Substitute backward along each line in all three systems. Names are those of NPB's SP; n: points a side."""
+    """Substitute backward along each line in all three systems."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n - 3, -1, -1):
             for m in (0, 1, 2):
@@ -201,10 +184,7 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
-    """Multiply the five fields of each point by a 5 by 5 matrix, which changes the variables.
-
-    Names are those of NPB's SP; n: points a side.
-    """
+    """Multiply the five fields of each point by a 5 by 5 matrix, which changes the variables."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         first = rhs[0, k, j, i]
         t1 = c * first * v[k, j, i]
