@@ -72,7 +72,7 @@ OUT_OF_RESOURCES = "HSA_STATUS_ERROR_OUT_OF_RESOURCES"
 def driver_lock(
     machine: Machine, name: str, uncontended: str, policy: str = "", handover: float | None = None
 ) -> HostLock:
-    """Make a lock of a driver. uncontended: the profile entry (true or false) by which the lock excludes nobody.
+    """Make the lock ``name`` of a driver. uncontended: a profile entry that is true if the lock excludes nobody.
 
     Without ``policy`` and ``handover`` (seconds), the entry ``driver.handoff`` says who gets the lock next, and
     ``driver.handover`` how long a thread that had to wait needs to wake up.
@@ -181,7 +181,7 @@ STICKY: Final = frozenset(
 
 
 class FailingCalls:
-    """Makes calls on a device fail where ``injector`` says so; ``library`` is the profile's entry ``driver.api``."""
+    """Makes calls on a device fail by injected faults. ``library``: the profile's entry ``driver.api``."""
 
     def __init__(self, injector: Injector, device: int, library: str) -> None:
         self._injector = injector
@@ -248,7 +248,11 @@ class CallAccounts:
 
 
 class DriverCall(msgspec.Struct, eq=False):
-    """One call of a driver library in progress, made by directive number ``cause`` at ``begin`` (virtual seconds)."""
+    """One call of a driver library in progress.
+
+    ``queue``: number of the stream that the call concerns, -1 for none. ``cause``: number of the directive that makes
+    the call. ``nbytes``: requested size of an allocation. ``begin``: virtual seconds at entry.
+    """
 
     accounts: CallAccounts
     api: str
@@ -308,7 +312,7 @@ class Touching:
     accesses: Accesses = ()
     """The kernel's accesses to managed memory."""
     trace: AddressTrace | None = None
-    """Finds the positions of each thread in managed memory from the kernel's source; None: the kernel sweeps."""
+    """Finds what each thread accesses in managed memory, from the kernel's source; None: ``accesses`` are in order."""
     data: AddressTrace | None = None
     """Finds the positions of elements whose indices are not affine; None where no array's values determine them."""
 

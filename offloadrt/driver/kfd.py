@@ -63,7 +63,7 @@ class KfdCosts:
     ``handle_mm_fault`` clears it from back to front; TTM's memory of the pool is cleared in order (``__GFP_ZERO``).
     """
     repeat: Annotated[float, "fault.repeat_{page}"]
-    """Added for a device: ``hmm_vma_fault`` calls ``handle_mm_fault`` for each small page of the untouched page."""
+    """Additional time if a GPU requests it: ``hmm_vma_fault`` calls ``handle_mm_fault`` for each small page in it."""
     host_fault: Annotated[float, "fault.cpu_touch"]
     """Additional time for a page that the host touches first: the CPU's exception."""
 
@@ -223,8 +223,8 @@ class _Counts:
 class Kfd:
     """The kernel driver of one device, as one process calls it. Raises ProfileError when the machine is no APU.
 
-    ``beside``: the object through which another process calls this driver; both share the page-fault handler. Its
-    coroutines do not count as API calls: the library that calls them counts its own calls.
+    ``beside``: the object through which another process calls this driver; both share the page-fault handler. Calls of
+    the methods do not count as API calls; the library above counts those.
     """
 
     def __init__(self, machine: Machine, device: Device, beside: Kfd | None = None) -> None:
@@ -367,7 +367,7 @@ class Kfd:
         ``of_program``: whether the time counts as host time of the program, as it does for a thread of the program.
 
         The thread takes the mmap lock once for each range of ``fault.range`` bytes in which it has to populate pages. A
-        real thread takes it once for each page; its seconds are the same, but others wait for it in longer pieces.
+        real thread takes the lock once for each page. The total is the same, but here others wait longer at a time.
         """
         populated, size = 0, self.faults.spec.range
         for low, high in self.host_pages.missing(begin, nbytes):

@@ -175,9 +175,9 @@ class RocrCopies:
         """Copy (h2d, d2h or d2d) once ``depends`` is set; at the end ``move`` moves the bytes, and ``done`` is set.
 
         ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
-        units saturate the device's memory). Smaller ones go to a DMA ring, which needs no flush of caches; so do all
-        for which the plugin names a ring (``hsa_amd_memory_async_copy_on_engine``, ``force_copy_on_sdma``), and those
-        that depend on a signal, as barriers before blits (copies by a kernel) are not emulated.
+        units saturate the device's memory). Smaller copies go to a DMA ring, which needs no flush of caches. So do
+        copies for which the plugin names a ring (``hsa_amd_memory_async_copy_on_engine``, ``force_copy_on_sdma``), and
+        copies that depend on a signal, because barriers before copies by a kernel are not emulated.
         """
         if depends is None and nbytes >= self._costs.blit_from and not self._costs.names_engine:
             await self.copy_by_kernel(stream, cause, direction, nbytes, move, done)
@@ -203,7 +203,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel (a blit), past the stream's queue; then ``move`` moves the bytes, and ``done`` is set."""
+        """Copy by a kernel (a blit), not in the stream's queue; then ``move`` moves the bytes, and ``done`` is set."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -270,7 +270,7 @@ class HandlerStatistics:
 class AsyncHandler:
     """The library's thread for handlers of HSA signals: ``start`` spawns it; ``submit`` queues a handler to run.
 
-    Whenever it is woken (``Runtime::AsyncEventsLoop``), it takes the list of new handlers, under the list's lock.
+    Whenever the thread is woken (``Runtime::AsyncEventsLoop``), it takes the new handlers, under the list's lock.
     """
 
     def __init__(self, kfd: Kfd, context: RocrContext) -> None:
@@ -370,7 +370,8 @@ class RocrSignals:
     async def async_handler(self, signal: HsaSignal, handler: RunHandler) -> None:
         """Have the library's thread run a handler when a signal is set (hsa_amd_signal_async_handler).
 
-        ``Runtime::SetAsyncSignalHandler`` adds it to the list of all and wakes the thread, both under the list's lock.
+        ``Runtime::SetAsyncSignalHandler`` adds the handler to the list of all handlers and wakes the thread, both under
+        the list's lock.
         """
         with self._calls.call("signal_async_handler"):
             await self.lock.enter(self._costs.handler)
@@ -383,8 +384,8 @@ class RocrSignals:
     async def wait(self, stream: Stream, signal: Signal, category: str = "") -> None:
         """Wait for the completion of the last command submitted to a stream (hsa_signal_wait_scacquire).
 
-        The wait counts as host time of copies or kernels, as the stream executed them meanwhile. If ``category`` is
-        given, an entry of ``trace.HOST_TIME``, all of the wait counts for that category.
+        The wait counts as host time of copies or of kernels, by what the stream executed meanwhile. With ``category``,
+        an entry of ``trace.HOST_TIME``, all of the wait counts for that category.
         """
         with self._calls.call("signal_wait_scacquire"):
             if signal.is_set:
@@ -588,7 +589,7 @@ _NO_PINNING: Final = "pinned memory is not emulated where CPU and GPU share one 
 
 
 class RocrManagedMemory:
-    """Refuses all calls for managed memory with DriverError, because nothing migrates within one memory."""
+    """Refuses all calls for managed memory with DriverError, because an APU has one memory, where nothing migrates."""
 
     uvm = None
     """None, because there is no unified-memory driver."""

@@ -5,8 +5,7 @@ configurations (`configurations/` has LLVM's); their actions at directives are t
 
 `report_failure` writes what LLVM's runtime writes when a call of the driver library has failed, from the plugin's line
 to the fatal one. It follows `GenericPluginTy` (offload/plugins-nextgen/common/src/PluginInterface.cpp) and the
-functions that call it (omptarget.cpp and OpenMP/Mapping.cpp of LLVM 22). Addresses, which LLVM writes as well, are left
-out.
+functions that call it (omptarget.cpp and OpenMP/Mapping.cpp of LLVM 22). LLVM's addresses are left out.
 """
 
 from __future__ import annotations
@@ -138,14 +137,12 @@ class DeviceOptions:
 
     configuration: str | MemoryConfiguration = "copy"
     """What a map means: `copy`, `usm`, `implicit_zero_copy`, `eager_maps`, `managed`, `managed+prefetch`, a name from
-    an extension, or a configuration object.
-    """
+    an extension, or a configuration object."""
     allocator: str | MakeAllocator = "llvm"
     """How device blocks are obtained: `direct`, `llvm`, `malloc`, or a class of allocators."""
     table_policy: str | LockPolicy | None = None
     """Which thread enters the device table next: `fifo`, `barging`, or a policy object (`machine/host_lock/policy.py`);
-    None: by the profile's `table.handoff`.
-    """
+    None: by the profile's `table.handoff`."""
     host_program: object = None
     """What a compiler knows of the program, for a configuration that uses this knowledge."""
 
@@ -178,7 +175,7 @@ class HostAccess(enum.Enum):
 
 @attrs.frozen
 class MapRequest:
-    """A section of `size` bytes to map, not in the table. close: the modifier; implicit: no map clause names it."""
+    """A map of `size` bytes on `device`, in no table entry. close: has this modifier; implicit: no clause names it."""
 
     size: int
     close: bool
@@ -191,8 +188,7 @@ class ResultSection:
     """The figures that a memory configuration adds to a run's result, as one section.
 
     figures: the section's content in the result's JSON; attrs objects become dicts. title, columns, rows: the table
-    that `offloadrt run` prints, none if there are no rows; ints in it are bytes. right: indices of right-aligned
-    columns.
+    that `offloadrt run` prints, if there are rows; ints in it are bytes. right: indices of right-aligned columns.
     """
 
     figures: Mapping[str, Any]
@@ -206,7 +202,8 @@ class ResultSection:
 class MapHooks:
     """Functions that a memory configuration adds to steps of LLVM's mapping algorithms, for one device.
 
-    A hook that is None is not called. Hooks may store what they need until the directive ends in `queue.kept`.
+    `call` is the directive's name in errors. A hook that is None is not called. Hooks may store what they need until
+    the directive ends in `queue.kept`.
     """
 
     before_target: Callable[[Launch, Sequence[MapItem], Sequence[Any], DirectiveQueue, str], Awaitable[None]] | None = (
@@ -408,7 +405,7 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a block for host memory (phantom: without bytes). Raises (Array)OutOfDeviceMemory."""
+        """Allocate a block for the host memory (phantom: without bytes). Raises (Array)OutOfDeviceMemory."""
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:
@@ -515,7 +512,7 @@ class OffloadDevice:
         return take(entry.lock, self.machine.host_time, "entry lock")
 
     def pass_entry(self, entry: Entry) -> Awaitable[None]:
-        """Wait until an entry of the table is unlocked, as a caller does that would lock it only for a moment."""
+        """Wait until an entry of the table is unlocked; this stands for a lock that is released at once."""
         if entry.lock.owner is not None:
             return self._pass_locked(entry)
         self.entry_locks.passed += 1
@@ -530,7 +527,7 @@ class OffloadDevice:
             entry.lock.release()
 
     def release(self, pointer: TargetPointer) -> None:
-        """Release the lock of a table's entry that a look-up's result, `pointer`, holds; do nothing without it."""
+        """Release the lock of a table's entry that a look-up's result, `pointer`, holds, if it holds one."""
         if pointer.is_locked and pointer.entry is not None:
             pointer.is_locked = False
             self.unlock_entry(pointer.entry)
@@ -563,7 +560,7 @@ class OffloadDevice:
         return array.managed or self._all_managed
 
     def block_size(self, address: int) -> int | None:
-        """Return the bytes of the block that the runtime allocated at this device address; None without such a one."""
+        """Return the bytes of the block that the runtime allocated at this device address; None if there is none."""
         return self._blocks.get(address)
 
     @property

@@ -9,11 +9,11 @@ from offloadrt.sim import Simulation
 
 
 class OffloadError(Exception):
-    """Raised when a directive or routine fails. On a real machine most such errors end the program; here the run.
+    """Raised when a directive or routine fails. On a real machine most such errors end the program.
 
     call: the directive or routine; array: the name of the array concerned; thread: the name of the host thread; time_s:
-    virtual seconds; device: the device's number.
-    messages: the lines that LLVM's runtime would have written to the standard error, addresses as ``<array+offset>``.
+    virtual seconds; device: the device's number. messages: the lines that LLVM's runtime would have written to the
+    standard error, addresses as ``<array+offset>``.
     """
 
     def __init__(

@@ -41,14 +41,14 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """Event: the running host thread or task signals the object `what`; who awaits `what` follows all it has done."""
+    """Event: the running thread or task signals the object `what`; its work so far precedes whoever awaits `what`."""
 
     what: Hashable
 
 
 @attrs.frozen
 class TaskMade:
-    """Event: the running host thread or task makes a deferred task `what`, ordered after all its maker has done."""
+    """Event: the running host thread or task makes a deferred task `what`, which comes after its work so far."""
 
     what: Hashable
     name: str
@@ -253,7 +253,7 @@ class SectionFound(_OfDirective):
 
 @attrs.define
 class ItemFound(_OfDirective):
-    """Event: directive number `cause` looked a map item up in the present table. entry: has bytes of it; None if none.
+    """Event: directive number `cause` looked a map item up in the present table. entry: has bytes of it, or is None.
 
     begin, nbytes: the host address and size of the item's section. found: whether all of the section is mapped.
     """

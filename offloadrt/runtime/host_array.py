@@ -59,8 +59,7 @@ class HostArray:
     """Whether the program allocated it as managed memory (cuMemAllocManaged)."""
     watch: Watch | None = attrs.field(default=None, repr=False)
     """Makes the view of the values that the program's Python code gets, for an observer of the program. The runtime's
-    accesses to `values` and `bytes` bypass it: copies and kernels have events of their own.
-    """
+    accesses to `values` and `bytes` bypass it: copies and kernels have events of their own."""
     itemsize: int = attrs.field(init=False, repr=False, on_setattr=_unchangeable)
     nbytes: int = attrs.field(init=False, repr=False, on_setattr=_unchangeable)
 

@@ -43,7 +43,7 @@ class ImplicitOrder:
         self._blocking: dict[int, Stream] = {}
 
     def add(self, stream: Stream) -> None:
-        """Add a stream that waits for the legacy default stream, and for which that stream waits."""
+        """Add a blocking stream: it and the legacy default stream wait for each other's commands."""
         self._blocking[stream.index] = stream
 
     def remove(self, stream: Stream) -> None:
@@ -110,7 +110,7 @@ NodeWork = KernelPacket | CopyPacket | PeerPacket | HostNode
 
 @attrs.define(eq=False)
 class GraphNode:
-    """A command of a graph. Each launch of the graph copies its packet, ``work``, with a new completion signal."""
+    """A command of a graph. Each launch of the graph submits a copy of ``work`` with a new completion signal."""
 
     work: NodeWork
     lane: int
@@ -136,7 +136,7 @@ class CapturedGraph:
 
 @attrs.define(eq=False)
 class Capture:
-    """A stream capture in a ``mode`` (CUDA's): calls on its streams become graph nodes and execute nothing."""
+    """A stream capture in CUDA's ``mode``: calls on ``origin`` and joined streams become graph nodes."""
 
     origin: Stream
     mode: CaptureMode
@@ -159,7 +159,7 @@ class Capture:
         self.tails[stream] = (len(self.nodes) - 1,)
 
     def unjoined(self) -> bool:
-        """Tell whether some captured command is not ordered before the end of the stream where the capture began."""
+        """Tell whether the capture's origin stream does not wait for all captured commands of the other streams."""
         joined: set[int] = set()
         front = [*self.tails[self.origin]]
         while front:
@@ -186,7 +186,7 @@ class Violation:
 
 
 class Captures:
-    """The stream captures in progress in one context; ``order``: its default stream's rules."""
+    """The stream captures in progress in one context; ``order``: the rules of its legacy default stream."""
 
     def __init__(self, order: ImplicitOrder) -> None:
         self._order = order
@@ -204,7 +204,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return the violation if current captures forbid the call ``api``, and invalidate them; None if allowed."""
+        """Return the violation if a current capture forbids the call ``api``, and invalidate it; None if allowed."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -261,9 +261,9 @@ class StreamEvent:
 
     stream: Stream
     done: Signal | None
-    """Completion of the packet just before the mark; None without such a packet."""
+    """Completion of the packet just before the event; None if there was no packet."""
     frees: Mapping[int, int] = attrs.field(factory=dict)
-    """The frees of memory pools that come before the mark (``FreeClock.at``)."""
+    """How many frees of pool memory come before the event, by stream index (``FreeClock.at``)."""
     captured: CapturedMark | None = None
     """The event's position in a capture, if it was recorded in one; the device never reaches such an event."""
 
@@ -276,7 +276,7 @@ class StreamEvent:
 class TimedEvent:
     """An event of a CUDA program (cudaEvent_t).
 
-    Unlike the marks of an offloading runtime, the event has its own packet in the stream, which notes the time.
+    Unlike an offloading runtime's event (`StreamEvent`), it has its own packet in the stream, which notes the time.
     """
 
     number: int
@@ -298,8 +298,8 @@ class BuiltGraph:
     """A graph that a program builds node by node (cudaGraph_t); a node's name is its index, from 0.
 
     A node depends on earlier nodes only. A launch puts the nodes into streams. How the driver divides a graph among
-    them is not documented. Here the nodes form lanes, a stream for each: a node joins the lane whose last node it
-    follows (of several, the first one in ``after``), or else begins a new lane. number: the graph's, on its device.
+    them is not documented. Here each lane of nodes gets a stream: a node joins the lane whose last node it follows (of
+    several, the first in ``after``), or else begins a new lane. number: the graph's number on its device.
     """
 
     number: int
@@ -386,6 +386,7 @@ class DriverCosts:
     stream_create: Annotated[float, "driver.stream_create"]
     stream_destroy: Annotated[float, "driver.stream_destroy"]
     launch_blocking: Annotated[bool, "driver.launch_blocking"]
+    """Whether a launch waits until its kernel has ended (CUDA_LAUNCH_BLOCKING)."""
     stream_depth: Annotated[int, "driver.stream_depth"]
     """Number of commands that a stream can hold; a further submission waits for a completion."""
     event_record: Annotated[float, "driver.event_record"]
@@ -436,9 +437,9 @@ class Waiting:
     """Lets the threads of one context wait for the device: by spinning, by yielding the core, or asleep.
 
     ``auto`` and ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the completion, as
-    soon as a core is idle.  CUDA's auto spins while a process has no more contexts than the host has cores: as long as
-    no other thread wants the core, the two cannot be told apart, so that only a thread that is pinned to a core spins.
-    ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.
+    soon as a core is idle. CUDA's auto spins while a process has at most as many contexts as the host has cores. Here
+    only a thread that is pinned to a core spins then: otherwise, spinning matters only if another thread wants the
+    core. ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.
     ``blocking_sync``: it sleeps, and waking it takes longer. wake: the seconds of ``sync.latency``.
     """
 
@@ -457,7 +458,7 @@ class Waiting:
         )
 
     async def until(self, done: Signal, *, blocking_sync: bool = False) -> float:
-        """Wait until ``done`` is set, asleep with ``blocking_sync``; return the seconds of work left in the call."""
+        """Wait until ``done`` is set (``blocking_sync``: asleep); return the seconds that the wake-up still takes."""
         if self.schedule in ("auto", "spin") and not blocking_sync and not self.is_plain:
             await self._spin(done)
             return 0.0
@@ -635,7 +636,7 @@ class Context:
             await self.settled(stream, first)
 
     async def settled(self, stream: Stream, done: Signal) -> None:
-        """Wait, in the middle of a call, until ``done``, a completion in a stream, is set, without a wake-up cost."""
+        """Wait in the middle of a call until the completion ``done`` in a stream is set, without a wake-up cost."""
         begin = self.sim.now
         await done.wait()
         self.machine.host_time.add_wait(begin, self.sim.now, stream.spans())
@@ -697,8 +698,8 @@ class Context:
     async def release(self, pool: MemPool, keep: int) -> None:
         """Return unused memory of a pool to the kernel driver until at most ``keep`` unused bytes are left in the pool.
 
-        The caller holds the context lock. Memory goes back in chunks. A chunk is one mapping, so its segments after the
-        first cost what the profile says, even if that is 0.
+        The caller holds the context lock. Memory goes back in chunks. A chunk's first segment costs
+        ``alloc.cudaFree_large``, and each other one ``alloc.cudaFree_segment``.
         """
         for address in pool.release(keep):
             _, segments = self.device.memory.free(address)

@@ -37,7 +37,7 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer (h2d, d2h) and return its completion, when ``move`` runs. memory: such as ``staged``."""
+        """Submit a transfer (h2d, d2h), which ends with ``move``; return its completion. memory: such as ``staged``."""
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
@@ -45,13 +45,13 @@ class Steps(Protocol):
 
 @attrs.define(eq=False)
 class Staging:
-    """The staging memory of one stream: ``capacity`` bytes, used in pieces of at most ``chunk`` bytes.
+    """The staging memory of one stream: ``used`` of ``capacity`` bytes hold pieces of at most ``chunk`` bytes.
 
-    To the device, the calling thread copies a piece into the staging memory, submits its transfer and goes on; when
-    the staging memory is full it waits for the oldest piece. The call returns when everything is staged. From the
-    device, pieces are transferred into the staging memory and the thread copies each to its place; the call returns
-    when everything has arrived. CUDA documents when its calls return ("API synchronization behavior" of its manual),
-    not the size and number of its buffers: those are entries (``staging.chunk``, ``staging.buffers``). Each stream has
+    To the device, the calling thread copies a piece into the staging memory, submits its transfer and goes on; when the
+    staging memory is full it waits for the oldest piece. The call returns when everything is staged. From the device,
+    pieces are transferred into the staging memory and the thread copies each to its place; the call returns when
+    everything has arrived. CUDA documents when its calls return ("API synchronization behavior" of its manual), not the
+    size and number of its buffers: those are profile entries (``staging.chunk``, ``staging.buffers``). Each stream has
     buffers of its own, unless the context has them for all (`ContextStaging`, as ``staging.memory`` says).
     """
 
@@ -134,10 +134,10 @@ class ContextStaging:
     """The pinned buffers of one context; ``packet`` makes the packet of a transfer.
 
     How long one thread's calls wait for another thread's copies, as measured on an H200 with driver 580
-    (bench/hardware/h200, rows ``beside_pageable``), shows that the context has such buffers. During a copy to the
-    device, only other such copies wait, until it has ended, unless they are small enough to travel with their command.
-    During a copy from the device, every call sometimes waits for a part of that copy: the context lock is held while a
-    piece is transferred and copied.
+    (bench/hardware/h200, rows ``beside_pageable``), shows that the context has such buffers. A pageable copy to the
+    device makes only other such copies wait until it has ended, except small ones that travel within their command. A
+    copy from the device makes every call wait at times for a part of that copy: the context lock is held while a piece
+    is transferred and copied.
     """
 
     def __init__(self, context: Context, packet: Callable[..., CopyPacket]) -> None:
@@ -357,7 +357,7 @@ class Copies:
         return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
-        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: a link between sockets on the way."""
+        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: the sockets' link that they pass."""
         return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(
@@ -533,7 +533,7 @@ class PeerCopies:
         src_address: int,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` between two devices in a stream of either, whose engine does it (cuMemcpyPeerAsync).
+        """Copy ``nbytes`` between two devices (cuMemcpyPeerAsync), by the engine of the device whose stream is given.
 
         The copy uses their link when this context has enabled access to the other device; otherwise it goes through the
         host or, without a link, as ``p2p.without_link`` says. Raises DriverError for a device that does not exist, for

@@ -79,8 +79,8 @@ class Kernels:
 
         The kernel's Python body runs when the kernel ends in virtual time, unless it has no body or an argument is a
         phantom (without data). ``cause``: the directive's number. ``by_value``: bytes of arguments larger than words,
-        which the calling thread writes into the command. A graph's nodes have their arguments from the beginning.
-        Raises DriverError when no team (thread block) of the launch fits on an SM, and for too many argument bytes.
+        which the calling thread writes into the command, at the profile's ``arguments.rate``. Raises DriverError when
+        no team (thread block) of the launch fits on an SM, and for too many argument bytes.
         """
         with self._context.call("cuLaunchKernel", stream, cause) as call:
             packet = self.launching(call.api, launch, device_args, stream, call.cause, touching)
@@ -190,7 +190,7 @@ class GraphExec:
 
     graph: CapturedGraph
     lanes: list[Stream]
-    """The graph's own streams: one for the nodes of each lane from 1 on; those of lane 0 go into that of the launch."""
+    """The graph's own streams: one for the nodes of each lane from 1 on; lane 0 goes into the launch's stream."""
     last: Signal | None = None
     """Completion of the graph's last launch; the next launch comes after it."""
     destroyed: bool = False
@@ -228,8 +228,8 @@ class Graphs:
         """End the capture that began in a stream, and return its graph (cuStreamEndCapture).
 
         Raises DriverError when no capture began in the stream, when another thread began it and its mode is not
-        relaxed, when the capture is invalid, and when a joined stream has commands for which the stream where it began
-        does not wait. In the last two cases the capture has ended nevertheless.
+        relaxed, when the capture is invalid, and when another captured stream has commands for which this stream does
+        not wait. In the last two cases the capture has ended nevertheless.
         """
         with self._context.call(END, stream) as call:
             capture = self._context.captures.streams.get(stream)
@@ -266,7 +266,7 @@ class Graphs:
         device_args: DeviceArguments,
         touching: Touching = NOTHING,
     ) -> int:
-        """Add a kernel launch (cuGraphAddKernelNode) after nodes ``after``; return its index. Raises DriverError."""
+        """Add a kernel launch (cuGraphAddKernelNode) after nodes ``after``; return its index. Errors as in `launch`."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
@@ -274,7 +274,7 @@ class Graphs:
         return await self._add("cuGraphAddKernelNode", graph, after, work)
 
     async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
-        """Add a memset (cuGraphAddMemsetNode) after the nodes ``after``; return its index. Raises DriverError."""
+        """Add a memset (cuGraphAddMemsetNode) after nodes ``after``; return its index. DriverError outside blocks."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)

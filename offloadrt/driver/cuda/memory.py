@@ -60,7 +60,7 @@ class BlockMemory:
         """Allocate a block of device memory, and charge the time of the driver's work; return the block's address.
 
         The caller holds the context lock; errors name ``api``, the caller's API function. A phantom block has no bytes.
-        ``new``: the cost in seconds of new segments, if it is not cuMemAlloc's. Raises OutOfDeviceMemory.
+        ``new``: seconds that new segments cost; None: as in cuMemAlloc. Raises OutOfDeviceMemory.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
@@ -84,9 +84,8 @@ class BlockMemory:
     async def free(self, address: int, *, synchronizes: bool = False) -> None:
         """Free a block of device memory or of managed memory (cuMemFree).
 
-        synchronizes: first wait for everything in all streams, as CUDA's call does, if frees halt the device at all.
-
-        Raises DriverError for an address at which no such memory begins.
+        synchronizes: first wait for everything in all streams, as CUDA's call does, if the profile says that frees halt
+        the device. Raises DriverError for an address at which no such memory begins.
         """
         with self._context.call("cuMemFree") as call:
             if synchronizes and self._halting.concerns("free"):
@@ -204,9 +203,9 @@ class Pinning:
 
     Pinning a range has two parts, with a cost for each page. The calling thread first faults in untouched pages, as a
     store would (``os_lock_user_pages`` of NVIDIA's kernel module calls ``pin_user_pages``, which calls
-    ``handle_mm_fault``). Then each page is recorded, kept in place, and mapped for DMA. For a huge page, one step does
-    the first two of these. So several threads that touch the memory first take most of the time off the call, which one
-    thread makes under the context lock.
+    ``handle_mm_fault``). Then each page is recorded, kept in place, and mapped for DMA. A huge page is recorded and
+    kept in place in one step. The call takes much less time if several threads have touched the memory before, since
+    one thread makes the call under the context lock.
     """
 
     def __init__(self, context: Context) -> None:

@@ -30,11 +30,11 @@ class ReusePolicies:
     """Says which memory freed in other streams an allocation from a pool may reuse (cudaMemPoolReuse…)."""
 
     follow_event_dependencies: bool = True
-    """Whether it may reuse memory of another stream when its stream has waited for an event recorded after the free."""
+    """Whether it may be another stream's memory if the allocation's stream has waited for an event after the free."""
     allow_opportunistic: bool = True
-    """Whether it may reuse memory of another stream whose free has completed at the moment of the call."""
+    """Whether it may be another stream's memory whose free has completed at the moment of the call."""
     allow_internal_dependencies: bool = True
-    """Whether it may reuse memory of another stream if nothing else is free; its stream then waits for the free."""
+    """Whether it may be another stream's memory if nothing else is free; its own stream then waits for the free."""
 
 
 @attrs.define
@@ -328,8 +328,9 @@ class PageLockingSpec:
     lock: Annotated[float, "hip.pin"]
     """Seconds for each piece, in addition to the time for its bytes."""
     lock_per_byte: Annotated[float, "hip.pin_per_gib"]
-    """Seconds for each byte of a piece; `unlock` are seconds for each piece."""
+    """Additional seconds for each byte of a piece."""
     unlock: Annotated[float, "hip.unpin"]
+    """Seconds for each piece."""
 
 
 class PageLocking:
@@ -422,7 +423,7 @@ class DriverProcess:
     def manage(self) -> None:
         """Begin to use managed memory on all devices of the process.
 
-        Raises ProfileError on an APU or without its entries.
+        Raises ProfileError on an APU, and when the profile lacks an entry.
         """
         for kernel_driver in self.kernel_drivers.values():
             kernel_driver.manage()

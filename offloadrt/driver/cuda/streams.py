@@ -163,7 +163,7 @@ class Streams:
     async def synchronize(self, stream: Stream) -> None:
         """Wait until everything submitted to the stream has completed (cuStreamSynchronize).
 
-        For the legacy default stream, that includes everything in the streams that block with it.
+        For the legacy default stream, that includes everything in the context's blocking streams.
         """
         with self._context.call("cuStreamSynchronize", stream):
             for other in self._context.order.before(stream) if stream is self._context.order.legacy else ():

@@ -103,19 +103,19 @@ class UvmCosts:
     block: Annotated[float, "fault.per_vablock"]
     """Work for a block that has faults in a batch."""
     service_entry: Annotated[float, "fault.service"]
-    """Work for an entry of a block."""
+    """Work for each entry of the fault buffer that concerns the block."""
     unmap: Annotated[float, "block.unmap"]
     """Additional work, at each migration, for a block that the CPU maps completely; less for a part of it."""
     unmap_range: Annotated[float, "block.unmap_range"]
-    """Additional work for each contiguous range of those pages after the first."""
+    """Additional work for each contiguous range of pages that the CPU maps, after the first."""
     dma_map: Annotated[float, "block.dma_map"]
     """Additional work, once, for a block with host memory for all pages: the copy engines must be able to reach it."""
     page_copy: Annotated[float, "block.page_copy"]
     """A copy engine's time for each page of a migration, besides its bytes, if the driver copies page by page."""
     evict: Annotated[float, "evict.block"]
-    """Work for the eviction of a block."""
+    """Work to evict a block."""
     eviction_policy: Annotated[str, "evict.policy"]
-    """The eviction policy, which chooses that block (``eviction/``)."""
+    """The eviction policy, which chooses the block to evict (a module of ``eviction/``)."""
     host_fault: Annotated[float, "fault.cpu_managed"]
     """Work for a fault of the CPU on a page that the GPU owns, without mapping."""
     host_first: Annotated[float, "fault.cpu_first"]

@@ -160,7 +160,7 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
 class ReplayChannel:
     """Sends replays (messages that let faulted accesses try again) in order, each after its copies have ended.
 
-    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``). ``compute`` gets it.
+    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``). compute: gets them.
     """
 
     def __init__(self, sim: Simulation, compute: Mailbox) -> None:
@@ -374,7 +374,7 @@ class FaultHandlerStatistics:
     """Time in batches, so far."""
     idle_s: float
     wait_s: float
-    """Time that kernels were stalled, beyond the time to serve their own faults alone and the copies."""
+    """Time for which kernels were stalled, less the copies' time and the time to serve each kernel's faults alone."""
     blocks: int
     """Number of served blocks; a block with faults in several batches counts once for each batch with work for it."""
     block_s: float
@@ -403,8 +403,7 @@ class Service(msgspec.Struct, eq=False):
 class UvmFaultHandler:
     """Serves the GPU faults of one device; ``start`` spawns its actor.
 
-    With ``uncontended``, an ablation, each fault message of ``buffer`` gets an actor, so no batch has faults of two
-    kernels.
+    With ``uncontended``, an ablation, each fault message of ``buffer`` gets an actor: no batch mixes two kernels.
     """
 
     def __init__(self, blocks: VaBlocks, faults: GpuFaults, buffer: FaultBuffer, *, uncontended: bool = False) -> None:

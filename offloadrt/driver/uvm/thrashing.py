@@ -44,7 +44,7 @@ class ThrashingRules:
 
 
 class Hint(enum.Enum):
-    """Says how to serve a fault on a page (``uvm_perf_thrashing_hint_t``); MIGRATE: as if it did not thrash."""
+    """Says how to serve a fault on a page (``uvm_perf_thrashing_hint_t``); MIGRATE: as a page that does not thrash."""
 
     MIGRATE = "migrate"
     THROTTLE = "throttle"
@@ -81,7 +81,7 @@ class _Block:
 
 
 class Thrashing:
-    """Finds a device's managed pages that thrash (migrate to and fro); counts in ``counters``. per_block: pages."""
+    """Finds a device's managed pages that thrash (migrate to and fro); counts in ``counters``. per_block: its pages."""
 
     def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
         self.rules: Final = rules

@@ -212,8 +212,7 @@ Advice = Literal[
 ]
 ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
 """CU_MEM_ADVISE_SET_PREFERRED_LOCATION with the CPU as location and with the device, UNSET_PREFERRED_LOCATION,
-SET_ACCESSED_BY with the device, UNSET_ACCESSED_BY, SET_READ_MOSTLY, UNSET_READ_MOSTLY.
-"""
+SET_ACCESSED_BY with the device, UNSET_ACCESSED_BY, SET_READ_MOSTLY, UNSET_READ_MOSTLY."""
 
 
 class Uvm:

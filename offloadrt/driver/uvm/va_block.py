@@ -304,9 +304,8 @@ class VaBlocks:
     """One device's view of the blocks of managed memory; the caller holds the lock of the block that it changes.
 
     ``kernels`` runs the device's kernels over managed memory. ``ManagedBlock`` holds the state of a block and refuses
-    what its state does not allow. The methods here are what the driver does on top: they notify kernels that may still
-    need a removed translation, take device memory and give it back, update the records of other devices, and move
-    bytes.
+    what its state does not allow. The methods here are what the driver adds: they notify kernels that may still need a
+    removed translation, take and give back device memory, update the records of other devices, and move bytes.
 
     Raises ProfileError when the profile lacks an entry, or names a policy that does not exist.
     """
@@ -707,7 +706,7 @@ class VaBlocks:
 
         Blocks whose lock is taken are passed over; if all are locked, this waits for the first and evicts nothing.
         ``cause``: the directive's number. ``held``: the block that needs the memory; if several devices share the
-        memory, its lock is released during that wait. Raises RuntimeError for a policy that returns anything else.
+        memory, its lock is released during that wait. Raises RuntimeError as `victims` does.
         """
         locks = self.locks
         first: ManagedBlock | None = None

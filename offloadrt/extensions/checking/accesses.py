@@ -80,16 +80,16 @@ class Directive:
     entries: dict[Entry, int] = attrs.field(factory=dict)
     """The mappings that its maps have found or made; the value is the device's number."""
     old: Story | None = None
-    """A report line on who made a mapping among `entries` that LLVM had kept though the program had ended it (the last
-    one found)."""
+    """The report line on who made the mapping among `entries` that LLVM had kept though the program had ended it; the
+    last one that was found."""
     old_arrays: set[str] = attrs.field(factory=set)
-    """Names of the arrays that it maps and of which it found such a mapping, which may have been another array's."""
+    """Names of the arrays that it maps for which it found a mapping as in `old`, perhaps of another array."""
     repeated: set[tuple[str, int]] = attrs.field(factory=set)
     """The copies (h2d or d2h, host address) of its maps that LLVM makes though OpenMP asks for none."""
     gone: tuple[str, Story] | None = None
-    """An array of which it found no mapping, and who released that in no order with it."""
+    """An array of which it found no mapping, and the report line on the release of the mapping, unordered with it."""
     returned: dict[int, int] = attrs.field(factory=dict)
-    """By host address of what its maps copy back at the end: the bytes."""
+    """What its maps copy back to the host at the end: the number of bytes, by host address."""
     always: set[int] = attrs.field(factory=set)
     """The host addresses of sections that its maps copy in any case (`always`)."""
     copied: list[KernelCopied] = attrs.field(factory=list)
@@ -182,10 +182,10 @@ class Queued:
 class Access:
     """A read or a write of bytes [begin, end) of a memory: of every byte if `exact`, else of at least one of them.
 
-    memory: the number of a device, or HOST. strand, epoch: the host thread, task or queue that makes the access, and
-    how far it had got. where: the line of the program. time_s: virtual seconds. name: the array. writes: whether it is
-    a write. role: the part that it has in the mapping of its block (`Role`). block: the block of device memory
-    accessed; None for host memory.
+    memory: the number of a device, or HOST. strand: the host thread, task or queue that makes the access. epoch: the
+    number of the strand's part, between two of its signals, in which the access lies. where: the line of the program.
+    time_s: virtual seconds. name: the array. writes: whether it is a write. role: the part that it has in the mapping
+    of its block (`Role`). block: the block of device memory accessed; None for host memory.
     """
 
     memory: int
@@ -237,7 +237,7 @@ class Access:
 
     @property
     def place(self) -> str:
-        """Return the words for its memory in reports."""
+        """Return the name of the accessed memory in reports."""
         return "on the host" if self.memory == HOST else f"on device {self.memory}"
 
     @property

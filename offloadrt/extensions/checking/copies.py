@@ -211,7 +211,7 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def cut_off(self, directive: Directive) -> None:
-        """Look for races of the copies back of a region whose kernel the program did not live to see."""
+        """Look for races of a region's copies to the host, when the program has ended before the region's end."""
         for entry, device in directive.entries.items() if not directive.kernel else ():
             if entry.host_begin in directive.returned and entry.would_be_last(False, False):
                 begin, end = entry.host_begin, entry.host_begin + directive.returned[entry.host_begin]

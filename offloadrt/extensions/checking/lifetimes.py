@@ -265,7 +265,7 @@ class Mappings:
     def region_ended(self, region: int) -> None:
         """Record that a region has ended, so that its mappings that still exist count as left over.
 
-        A mapper may leave some. region: the number of the region's directive.
+        A `declare mapper` function may leave such mappings. region: the number of the region's directive.
         """
         for made in self._by_region.pop(region, ()):
             made.has_ended = True
@@ -273,11 +273,11 @@ class Mappings:
     def repeats(self, event: ItemFound, directive: int) -> bool:
         """Tell whether LLVM makes a copy for a map item that OpenMP would not make, as other maps of the data exist.
 
-        Call this before the item is noted. LLVM changes the reference count neither for members of a structure nor for
-        the first component of a mapper. If the count is 1 when such an item begins, LLVM takes the data for new ("It
-        might have been allocated with the parent", `getTargetPointer`) and copies it in; if the count is 1 when it
-        ends, LLVM takes the data for unused and copies it out. In an `enter data`, a mapper leaves that count behind.
-        event: the item with its mapping. directive: the number of its directive.
+        Call this before `found` or `item_ended` records the item. LLVM changes the reference count neither for members
+        of a structure nor for the first component of a mapper. If the count is 1 when such an item begins, LLVM takes
+        the data for new ("It might have been allocated with the parent", `getTargetPointer`) and copies it in; if the
+        count is 1 when it ends, LLVM takes the data for unused and copies it out. After an `enter data` with a mapper,
+        the count is 1. event: the item with its mapping. directive: the number of its directive.
         """
         mapping, flags = None if event.entry is None else self._live.get(event.entry), event.item.flags
         if mapping is None or flags.always:
@@ -290,9 +290,9 @@ class Mappings:
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
         """Record that a directive has found a mapping, so that the checker knows whose end the mapping must wait for.
 
-        The directive takes a reference to it, or only needs the mapping to exist. A pointer that is in no clause is
+        The directive takes a reference to the mapping, or only needs it to exist. A pointer that is in no clause is
         looked up with size 0: it only needs the mapping, and it is no mistake if there is none. may_be_absent: in
-        another order of the program's work there would be none, as the map that made it has ended.
+        another order of the program's work the mapping would not exist, as the map that made it has ended.
         """
         entry, strand = event.entry, directive.strand
         mapping = None if entry is None else self._live.get(entry)
@@ -323,8 +323,8 @@ class Mappings:
         """Report a kernel's access to mapped data if nothing orders the kernel with the begin or end of the mapping.
 
         entry: the mapping. directive: the number of the kernel's directive. is_overwritten: tells whether something has
-        certainly written the bytes on the device before the access. held: returns the references to its bytes that
-        certainly exist before it.
+        certainly written the bytes on the device before the access. held: returns the references to the mapped bytes
+        that certainly exist before the access.
         """
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)
@@ -462,7 +462,8 @@ class Mappings:
     def update_missed(self, story: Story, item: MapItem, device: int, gone: tuple[str, Story] | None) -> None:
         """Report a `target update` that does nothing, because its section is not wholly mapped.
 
-        gone: if it is so because a release came first that nothing orders with it, the array and who released it.
+        gone: if nothing orders the update with a release that came first: the array, and the report line on the
+        release.
         """
         if gone is not None:
             advice = "Nothing orders the update before the end of the map that it needs: a taskwait or a barrier would."

@@ -63,7 +63,7 @@ class Mistake:
     stories: tuple[Story, ...]
     advice: str
     times: int = 1
-    """How often this pair of places made the mistake."""
+    """How often the program made the mistake at these source lines."""
     elsewhere: int = 0
     """At how many further places the same kernel makes the same mistake with the same data; these are not listed."""
 

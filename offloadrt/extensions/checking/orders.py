@@ -29,12 +29,12 @@ _MOST = 4096
 
 @attrs.define(eq=False)
 class Reference:
-    """A reference to mapped bytes: the directive that took it, and the (chain, epoch) of its begin and of its end.
+    """A reference to mapped bytes: which directive took it, and when it was taken and released.
 
-    directive: the number of the directive. taken, released: those of the begin and of the end; `released` is None while
-    the reference is held. by: the report line on the release. knows: the vector clock at the release. copies: whether
-    the release would copy back if it were the last one. doubts: each is about a map, and is justified if the release is
-    not ordered behind that map.
+    directive: the number of the directive. taken, released: these times as (index of the entry in a vector clock, value
+    of the entry); `released` is None while the reference is held. by: the report line on the release. knows: the vector
+    clock at the release. copies: whether the release would copy back if it were the last one. doubts: each is about a
+    map, and is justified if the release is not ordered behind that map.
     """
 
     directive: int
@@ -145,7 +145,7 @@ class References:
         return [one for one in held if all(one in cell.references for cell in cells)]
 
     def keeps(self, access: Access, entry: Entry) -> Callable[[], bool]:
-        """Return what tells, later on, whether a reference keeps the bytes mapped from before to after an access."""
+        """Return a function that tells later whether a reference keeps the bytes mapped during an access."""
         held = self.held(access, entry)
         return lambda: any(one.outlasts(access) for one in held)
 

@@ -85,7 +85,7 @@ class KernelStrayed:
     of_host: str = ""
     """The array of the host that lies at this address; empty if it is not known."""
     is_shared: bool = False
-    """Whether it lies beside a block of the host's heap that the kernel uses without a map."""
+    """Whether the address lies beside a block of the host's heap that the kernel uses without a map."""
 
 
 @attrs.frozen

@@ -33,8 +33,9 @@ kernel that reads them is reported: what the host does with its own memory is no
 class Doubt:
     """Reports a read of bytes that depend on whether a mapping's reference is released before or behind another map.
 
-    mistakes: collects the reports. advice: what orders the two. since: the (chain, epoch) of the other map; reads that
-    come after it are reported. released: the report line on the release, None until it happens.
+    mistakes: collects the reports. advice: what orders the two. since: the time of the other map as (index of the entry
+    in a vector clock, value of the entry); reads that come after it are reported. released: the report line on the
+    release, None until it happens.
     """
 
     mistakes: Mistakes
@@ -165,7 +166,7 @@ class Versions:
             host.left = mine.value
 
     def not_brought(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> bool:
-        """Doubt the device's bytes that a map did not bring, as it found a mapping; return whether some differ."""
+        """Attach `doubt` to device bytes, not brought by a map, that differ from the host's; return whether any do."""
         differ = [mine for host, mine in self._pairs(device, entry, host_begin, nbytes) if _differ(mine.value, host)]
         for mine in differ:
             mine.doubt = mine.doubt or doubt
@@ -174,7 +175,7 @@ class Versions:
     def not_returned(
         self, device: int, host_begin: int, nbytes: int, entry: Entry, strand: Strand, doubt: Doubt
     ) -> None:
-        """Doubt the host's bytes that are not brought back by a strand, which ends a mapping as its last user.
+        """Attach `doubt` to host bytes that `strand`, which ends a mapping, may leave as they are in another order.
 
         These are bytes that differ on the device, and those that an earlier copy back has changed in no order with the
         strand: that copy would not be made while the strand's mapping lasts.

@@ -250,7 +250,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with other host times and kernel costs: those at the run's positions in their ranges."""
+        """Return the recording with the host times and kernel costs that this run draws from the ranges."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)

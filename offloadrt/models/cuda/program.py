@@ -44,7 +44,7 @@ class CUDAOptions(ProgramOptions):
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
-        """Return the options after the environment variables: they choose the default stream. Raises ValueError."""
+        """Return the options with the default stream that the environment variables choose. Raises ValueError."""
         return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 
 

@@ -78,8 +78,7 @@ class ProgramOptions:
 
     num_nodes: int = 1
     """Number of nodes of the cluster, each a machine of its own with `num_devices` devices. Processes of a node have
-    consecutive numbers; all nodes have the same number of processes, or the first ones have one more.
-    """
+    consecutive numbers; all nodes have the same number of processes, or the first ones have one more."""
 
     def check(self) -> None:
         """Raise ValueError for a value of an option that is impossible on every machine."""
@@ -96,7 +95,7 @@ class ProgramOptions:
         return self.num_devices
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
-        """Return the options after the program's environment variables on this machine. Raises ValueError."""
+        """Return the options as the program's environment variables change them on this machine. Raises ValueError."""
         return self
 
 
@@ -354,7 +353,7 @@ class OffloadProgram(ABC, Generic[T]):
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often barriers of C++ standard algorithms were kept or left out, by decision; empty in others."""
+        """Return how often barriers of C++ standard algorithms were kept or left out, by decision; else empty."""
         return {}
 
     # the end

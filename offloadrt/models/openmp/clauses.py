@@ -1,7 +1,6 @@
 """The clauses of a directive, written as calls: ``omp.map(to=a)``, ``omp.from_(b)``, ``omp.depend(out=c)``.
 
-A list item is a `HostArray` (all of it), an array section or, with a mapper, any object. Several items may be given as
-a list.
+A list item is a `HostArray` (all of it), an array section or, with a mapper, any object. A list gives several.
 
 A struct is an array of a structured type. Its members, and the sections that its pointers point to, can be mapped.
 

@@ -255,8 +255,7 @@ def lower_target(
     """Lower a target region with these kernel arguments to map items; `clauses` has no nested lists.
 
     mappers: the declared mappers, by class. firstprivate, private: arrays that the region copies. on_device: arrays
-    whose device address is passed unchanged (has_device_addr). implicit: makes the item of an array that no clause
-    names.
+    whose device address is passed unchanged (has_device_addr). implicit: makes the item of an array without a clause.
     """
     _check_clauses(clauses, "target")
     variables = _variables([clause for clause in clauses if isinstance(clause, Map)], mappers)
@@ -550,8 +549,7 @@ def data_construct(
 ) -> Construct:  # fmt: skip
     """Make a ``target enter data``, ``target exit data`` or ``target update`` construct.
 
-    if_: False runs it on the host. Raises ValueError for a clause that it does not accept, and if no clause names any
-    data.
+    if_: False runs it on the host. Raises ValueError for a clause that it does not accept, and without any data.
     """
     check_logical(name, nowait=nowait, if_=if_)
     others = [clause for clause in clauses if not isinstance(clause, Depend)]

@@ -39,8 +39,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
     """Whether the program is built with `requires unified_shared_memory`; for the configuration `environment`."""
     target_offload: str = "default"
     """OMP_TARGET_OFFLOAD: with `disabled`, the program can use no device. Where it can use none, the host runs the
-    target regions, unless the value is `mandatory`.
-    """
+    target regions, unless the value is `mandatory`."""
 
     def check(self) -> None:
         """Raise ValueError for an impossible value, such as an unknown memory configuration or allocator."""
@@ -52,7 +51,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options after the environment variables, which may choose the memory configuration. ValueError."""
+        """Return the options with the memory configuration that the environment variables choose. Raises ValueError."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":

@@ -224,7 +224,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for the tasks of a host thread (`region`); with `depends`, for those that a task with these would follow."""
+    """Wait for a host thread's tasks (`region`); with `depends`, only for those that precede a task with `depends`."""
     if depends:
         await wait_before(region, depends, tell)
         return

@@ -35,7 +35,7 @@ ALLOCATORS: Final = Registry[MakeAllocator]("allocator", "offloadrt.allocators")
 
 
 def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
-    """Make the allocator of that name for the device that `site` describes. Raises ValueError for an unfit one."""
+    """Make the allocator of that name for the device that `site` describes. Raises ValueError as `allocator` does."""
     return allocator(name)(site)
 
 

@@ -33,7 +33,7 @@ CONFIGURATIONS: Final = Registry[MemoryConfiguration](
 
 
 def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
-    """Return the configuration of that name, or of `FILE.py:NAME`; a configuration object is returned unchanged.
+    """Return the memory configuration of that name, or of `FILE.py:NAME`; an object is returned unchanged.
 
     Raises ValueError, with the existing names, for any other name, and for an object that is no `MemoryConfiguration`,
     with the missing attributes.

@@ -16,7 +16,7 @@ UNREACHABLE: Final = "its GPU cannot use host memory (gpu.unified_memory is fals
 
 
 class UnifiedSharedMemory(MemoryConfiguration):
-    """Lets the device use host memory in place: maps make no table entries and no copies, and `present` fails."""
+    """Lets the device use host memory in place: maps make no table entry and no copy; the modifier `present` fails."""
 
     name: ClassVar[str] = "usm"
     host_access: ClassVar[HostAccess] = HostAccess.IN_PLACE

@@ -4,8 +4,7 @@
 follows LLVM's `PrivateArgumentManagerTy`: values up to 1024 bytes each are packed into one block and one copy, larger
 ones get a block and a copy of their own, private ones a block and no copy. `body_of` makes the Python that computes a
 kernel's result, on views of device memory that are made when it runs: an array that is wholly mapped is a NumPy array
-over device memory. Of a partly mapped one only the mapped part can be used (`MappedSection`), of one that is not mapped
-nothing.
+over device memory. Of another one only the mapped part, if any, can be used (`MappedSection`).
 """
 
 from __future__ import annotations
@@ -371,7 +370,7 @@ async def bind_arguments(
 ) -> PrivateArguments:
     """Add to `bindings` where the kernel finds each array of the map items; return the private arguments.
 
-    The copies of private arguments are submitted by then.
+    At the return, the copies of the private arguments have been submitted.
     """
     private = PrivateArguments(device, queue)
     queue.private = private.free

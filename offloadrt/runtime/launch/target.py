@@ -247,8 +247,8 @@ def _trace_of(
     """Return a trace of each thread's accesses to managed memory; None where a sweep in order describes them as well.
 
     A launch is evaluated thread by thread if data decide its indices, or a thread's own loops walk through pages.
-    `managed`: for each managed array the ranges that the region maps; positions that depend on phantoms are drawn in
-    them.
+    `managed`: for each managed array the ranges that the region maps; positions that depend on phantoms are drawn
+    there.
     """
     analysis = launch.kernel.analysis
     if analysis is None or launch.tile is not None or (analysis.follows_iterations and len(analysis.distributed) == 1):
@@ -279,8 +279,8 @@ def _trace_of(
 def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any] | None = None) -> AddressTrace | None:
     """Return a trace of accesses whose indices are not affine in the loops, as far as the index arrays have values.
 
-    The array may be a phantom; the arrays of its indices may not. None if no array is left. view: the kernel's view of
-    an argument.
+    An accessed array may be a phantom (without values); an array of its indices may not. Returns None if no access can
+    be traced. view: returns the kernel's view of an argument.
     """
     analysis = launch.kernel.analysis
     if analysis is None or not analysis.without_form:

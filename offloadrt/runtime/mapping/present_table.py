@@ -188,10 +188,9 @@ class Lookup:
     """The result of a search of the present table for a section that starts at `begin` (LLVM's `LookupResult`).
 
     visited: the entries that LLVM's search locks, in order; `locks` are their locks. entry: the last of them, or None;
-    it may only be a neighbour of the section. contained: it holds the whole section. overlaps: it holds at least a
-    part; extends_before, extends_after: the section begins before it, or ends after it. pointer: the section's address
-    in that entry's block, or its host address where no entry overlaps it. Look-ups of a section share one object, so
-    nobody may change it.
+    it may be a mere neighbour of the section. contained, overlaps: `entry` holds all, or some, of the section.
+    extends_before, extends_after: the section begins before `entry`, or ends after it. pointer: the section's address
+    in the block of `entry`, or its host address where no entry overlaps it. Equal look-ups share one object.
     """
 
     begin: int
@@ -216,7 +215,7 @@ class Lookup:
 
 
 class PresentTable:
-    """The present table of one device, by host address. lookup_s, level_s: costs of a search (see `search_s`)."""
+    """The present table of one device, by host address. Seconds of a search: lookup_s, and level_s a level."""
 
     __slots__ = ("_begins", "_entries", "_level_s", "_lookup_s", "generation", "known", "search_s")
 
@@ -357,6 +356,7 @@ class DevicePointer:
     binding: Binding | None = attrs.field(default=None, repr=False)
     """For use_device_ptr on a partly mapped array: the position of the mapped part."""
     array: HostArray | None = attrs.field(default=None, repr=False)
+    """For use_device_ptr: the array that the clause names."""
 
     def __int__(self) -> int:
         return self.address

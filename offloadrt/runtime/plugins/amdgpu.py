@@ -36,7 +36,7 @@ class PluginBlock(NamedTuple):
 
 
 class AmdgpuStream:
-    """A stream for one directive at a time; it holds a number of the plugin's `signals`, and its pinned `blocks`."""
+    """A stream for one directive at a time. `signals`: how many it holds; `blocks`: the pinned memory that it holds."""
 
     __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 

@@ -472,7 +472,7 @@ class MemoryEvents:
     device: DeviceBlocks = attrs.field(factory=DeviceBlocks)
     copies: SeparateCopies = attrs.field(factory=SeparateCopies)
     allocated: list[tuple[TaskRow, int, HostBlock]] = attrs.field(factory=list)
-    """The records of allocations and frees: (task, place in it, array)."""
+    """The records of allocations and frees: (task, index of the record in the task, array)."""
     free_count: int = 0
     """How many allocations have been freed."""
     has_host_touches: bool = False
@@ -669,7 +669,8 @@ class MemoryEvents:
     def use_shared(self) -> None:
         """Give numbers to arrays that no directive names and several tasks of the host use, one of which stores there.
 
-        Only such can race with one another. Of memory that a library allocates it is not known who may use it when.
+        Only accesses to such arrays can race. Memory that a library allocates is left out, as its uses are not all
+        known.
         """
         users: dict[HostBlock, set[int]] = {}
         stored: set[HostBlock] = set()

@@ -96,7 +96,7 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Makes records (steps of tasks) of a process's runtime calls; its tables number what the records refer to."""
+    """Makes records (steps of tasks) of runtime calls. Tables number what these have, as `sites` (source lines)."""
 
     _process: RawProcess
     memory: MemoryEvents
@@ -160,8 +160,7 @@ class RuntimeCalls:
     def _location(self, address: int) -> list[str]:
         """Split the compiler's string for a place in the source: ``;FILE;FUNCTION;LINE;COLUMN;;``.
 
-        For a map item it begins with the item's text and its file. All parts are empty if the program has no such
-        string.
+        For a map item it begins with the item's text and its file. Without such a string, all parts are empty.
         """
         return (self._process.strings.get(address, "") + ";;;;;").split(";")[1:5]
 
@@ -499,7 +498,10 @@ _INITIAL_TASK = 1
 
 @attrs.define(eq=False)
 class Assembler:
-    """Makes a recording's tasks, with their records (steps), from one process's events in order; `finish` ends it."""
+    """Makes a recording's tasks, with their records (steps), from one process's events in order; `finish` ends it.
+
+    memory, calls, locks, initial, ranks, phases: each takes one kind of events, `initial` those of other threads.
+    """
 
     process: RawProcess
     memory: MemoryEvents = attrs.field(factory=MemoryEvents)
@@ -519,7 +521,7 @@ class Assembler:
     initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
-    """Whether host touches are recorded; exact: for each byte."""
+    """Whether the host's memory accesses are recorded; exact: for each byte."""
     exact: bool = False
     ranks: RankCalls = attrs.field(init=False)
     phases: RecordedPhases = attrs.field(init=False)
@@ -643,8 +645,7 @@ class Assembler:
     def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
         """Tell whether `task` frees what `mapping` maps, where both are initial tasks of threads that nothing orders.
 
-        No recorded synchronization orders such threads. So the free is recorded where it happened, between two
-        directives.
+        No recorded synchronization orders such threads. So the free is recorded where it happened.
         """
         both_initial = task.kind == mapping.kind == TaskKind.INITIAL
         return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)

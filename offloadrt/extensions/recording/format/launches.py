@@ -53,8 +53,9 @@ touched the first and the last page).
 class ArrayTouches:
     """What a traced launch of a kernel did with one block of device memory: a mapped one, or one of omp_target_alloc.
 
-    It has the bytes loaded and stored, the memory sectors, and the ranges touched. load_bytes, store_bytes: the bytes
-    that its threads load and store; a byte counts with each access. runs: the pages touched (`Run`).
+    It has the bytes loaded and stored, the memory sectors, and the ranges touched. nbytes: the size of the block.
+    load_bytes, store_bytes: the bytes that its threads load and store; a byte counts with each access. runs: the pages
+    touched (`Run`).
     """
 
     item: int
@@ -100,8 +101,8 @@ class LaunchRow:
 
     trip: the number of iterations. gpu_threads: the threads of the whole grid, as a GPU runs them. trace: the number of
     a trace (recorded memory accesses), its own or that of an earlier launch like it. counts: the counted work. teams,
-    threads: the teams, and the threads of each, as the host played them. barriers: how often the teams passed a
-    barrier, all teams together.
+    threads: how many teams, and threads in each, the host used to execute the launch. barriers: how often the teams
+    passed a barrier, all teams together.
     """
 
     trip: int

@@ -323,7 +323,7 @@ class RecordedArray(msgspec.Struct, frozen=True):
     origin: str
     """How the array comes to be. malloc, and scratch (memory of an algorithm): records ALLOCATE and FREE say when.
     global and link: declare target variables. variable and constant: of host code. mapped: only known because items map
-    it. small: a block of the heap below 1 KiB, known since a directive maps it; malloc if others had its address.
+    it. small: a block of the heap below 1 KiB that a directive maps; malloc if other blocks had its address.
 
     All but malloc and scratch exist from the beginning.
     """
@@ -436,10 +436,9 @@ class Dictionaries(msgspec.Struct, frozen=True):
     phases: tuple[str, ...] = ()
     """The names of ranges that the program names, with their domains."""
     beside: dict[int, tuple[int, int]] = {}
-    """By initial task of a thread that OpenMP did not make, and that flags do not order: how many records of the first
-    thread were done when it began, and how many had begun when it ended. The first thread is the first one that is not
-    idle.
-    """
+    """For each thread that OpenMP did not make and whose order no synchronization tells, by its initial task: how many
+    records of the program's first thread (the first that is not idle) were done when this thread began, and had begun
+    when it ended."""
 
 
 Column = npt.NDArray[Any]

@@ -235,8 +235,8 @@ def _words(sign: Hashable) -> str:
 def at_times(columns: Mapping[str, Column], ratios: Sequence[float], wanted: float) -> dict[str, Column]:
     """Return a recording's columns with other host times, whose sum is `wanted` times that of the medians.
 
-    ratios: the host time of each repeat over that of the medians. The times are a linear mix of the two nearest of
-    repeats and medians, so what was slow in a repeat stays slow.
+    ratios: the host time of each repeat over that of the medians. The times are interpolated between the two nearest
+    repeats (or the medians), so what was slow in a repeat stays slow.
     """
     cpu, times = columns["record.cpu"], columns["record.repeats"]
     known = sorted([(1.0, -1), *((ratio, number) for number, ratio in enumerate(ratios))])

@@ -382,10 +382,10 @@ def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
 
 @attrs.frozen
 class AlgorithmWords:
-    """The words in which the recorder describes a call of a C++ parallel algorithm: elements, policy, pointers.
+    """The words in which the recorder describes a call of a C++ parallel algorithm.
 
-    words: elements, policy, whether it is on the host, the number of pointers, and bits that say which of these point
-    to the stack; then the pointers.
+    words: the number of elements, the execution policy, whether it is on the host, the number of pointers, and bits
+    that say which of these point to the stack; then the pointers.
     """
 
     words: Sequence[int]
@@ -398,10 +398,10 @@ class AlgorithmWords:
     def items(self, kernels: int, arrays: Sequence[int]) -> list[tuple[int, int, int, int]]:
         """Make the list of items by which the recording stores the call of a parallel algorithm.
 
-        First come four items with its elements, policy, whether it is on the host, and its kernels; then one for each
-        pointer. arrays: for each pointer the array that it points into, or NONE. The item of a pointer has its array,
-        or size 1 if it points to the thread's stack. Pointers to unknown memory have no item. kernels: how many kernels
-        it launched.
+        First come four items with its number of elements, its policy, whether it is on the host, and `kernels`; then
+        one for each pointer. arrays: for each pointer the array that it points into, or NONE. The item of a pointer has
+        its array, or size 1 if it points to the thread's stack. Pointers to unknown memory have no item. kernels: how
+        many kernels it launched.
         """
         elements, policy, on_host, _, on_stack = self.words[:5]
         found: dict[tuple[int, int, int, int], None] = {}

@@ -319,7 +319,7 @@ def threads_of(recording: Recording) -> list[ThreadSummary]:
 
 
 def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
-    """Return how often the real runtime did each operation, and all bytes of that operation."""
+    """Return, by name, how often the real runtime did each operation, and the bytes of all these together."""
     columns = recording.columns
     lists = columns["record.operations"]
     times = np.bincount(lists[lists >= 0], minlength=len(columns["operations.first"]) - 1)

@@ -86,7 +86,8 @@ class RunningThread:
     """Its CPU time in ns at its last known event."""
     work: int = 0
     moving: list[tuple[TaskRow, int, int, int]] = attrs.field(factory=list)
-    """Records of its last free, maybe by a realloc: (task, place, address of the block, number of its end)."""
+    """Records of its last free, maybe by a realloc: (task, record's index, block's address, index in
+    `Dictionaries.ends`)."""
     orders: bool = False
     """Whether it has locked or unlocked something before OpenMP reported it."""
     deferring: int = 0

@@ -250,9 +250,9 @@ class LoweredProgram:
 def first_byte(base: int, dimensions: tuple[Dimension, ...]) -> int:
     """Return the address of the first byte of a section with gaps (a NON_CONTIG item).
 
-    base: the array's address. dimensions: as the call describes the section; their offsets count elements. clang gives
-    the distance in bytes only for elements and for dimensions without a stride; an outer dimension is taken for one of
-    these.
+    base: the array's address. dimensions: as the call describes the section; their offsets count elements. Their
+    strides are distances in bytes, which clang gives only for elements and for dimensions without a stride of their
+    own; outer dimensions are assumed to have none.
     """
     pitches = [dimension.stride for dimension in dimensions]
     if len(pitches) > 1:

@@ -474,7 +474,7 @@ class ReplayedProgram:
             self._observed.ends()
 
     def has_roots(self, roots: Sequence[int]) -> None:
-        """Note the initial tasks. If it is unknown what orders them, directives count as ordered as they are run."""
+        """Note the initial tasks. If it is unknown what orders them, directives count as ordered as they ran."""
         if self._observed is not None:
             is_known = self.recording.meta.exact and self.recording.dictionaries.beside.keys().isdisjoint(roots)
             self._observed.in_run_order = len(roots) > 1 and not is_known

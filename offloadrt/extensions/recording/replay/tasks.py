@@ -192,8 +192,8 @@ def stacked(first: _Steps) -> Generator[Any, Any, None]:
 class TaskGroup:
     """A taskgroup region of OpenMP, with the tasks for which its end waits.
 
-    These are the tasks made in it by its task and by these tasks, but in no inner taskgroup region. A task ends after
-    all taskgroup regions in it, so nobody else has to wait for the tasks of these.
+    The end waits for the tasks that are made in the region, by its task or by one of these tasks, but not in an inner
+    taskgroup region. Nobody else has to wait for the tasks of an inner region, because its task ends after it.
 
     outer: the taskgroup region around it; None if there is none. unfinished: how many of these tasks have not ended.
     """
@@ -215,7 +215,7 @@ class RunningTask:
     """The innermost taskgroup region in which it is."""
     tasks: TaskRegion = attrs.field(factory=TaskRegion)
     ready: deque[TeamTask] = attrs.field(factory=deque)
-    """Its child tasks that may begin; it still has those that threads at a barrier have begun."""
+    """Its child tasks that may begin; those that threads at a barrier have begun stay here."""
     running: dict[RunningTask, None] = attrs.field(factory=dict)
     """Its child tasks that have begun and not ended (an ordered set)."""
     event: Flag | None = None
@@ -246,9 +246,9 @@ class TeamTask(Task):
 class ReplayTeam:
     """The team of a parallel region in a replay, of `size` threads: its barriers and its tasks.
 
-    A thread that waits may run another task meanwhile, unless that task might wait for what the thread has begun. The
-    other task gets an actor of its own; if it has to wait, the thread goes on. So a replay of what had an order when it
-    was recorded never ends in a deadlock.
+    A thread that waits may run another task meanwhile, unless that task might wait for what the thread has begun. A
+    task that may have to wait gets an actor of its own; when it waits, the thread goes on. So a replay of what had an
+    order when it was recorded never ends in a deadlock.
 
     helpers: the hidden helper threads, which run target tasks. cores: the cores of the host. host_time: counts the time
     of the host's work.
