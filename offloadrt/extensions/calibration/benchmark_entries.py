@@ -40,7 +40,7 @@ MEASURED: Final = (
 def measure(rows: Sequence[BenchmarkRow], base: MachineSpec) -> Iterator[Measurement | None]:
     """Yield a measurement for each entry (cost or rate) of a machine profile that a known benchmark measures.
 
-    Yields None for one if no row has that benchmark. rows: lines of the benchmarks' result files. base: the machine
+    Yields None for an entry if no row has its benchmark. rows: lines of the benchmarks' result files. base: the machine
     profile whose entries are measured anew.
     """
     by_name: dict[_Name, list[BenchmarkRow]] = {}
@@ -213,7 +213,7 @@ def _populating(by_name: dict[_Name, list[BenchmarkRow]]) -> Iterator[Measuremen
 def way_to_measure(entry: str, machine: str) -> str:
     """Return the shell commands that measure an entry (cost or rate) of a machine profile; empty if no benchmark does.
 
-    machine: the profile from which all other entries come.
+    machine: the name or file of the profile that `offloadrt calibrate` starts from.
     """
     if entry not in MEASURED:
         return ""

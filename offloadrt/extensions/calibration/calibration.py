@@ -50,8 +50,8 @@ class CalibratedEntry:
     def factor(self) -> float:
         """Return how far the measured value lies outside the base profile's range, as a factor; 1 if it lies inside.
 
-        It is the measured value over the nearest value of the range. If the base has no range, the factor is 1 if the
-        base's value lies between the measured percentiles.
+        The factor is the measured value over the nearest value of the range. If the base has no range, it is 1 if the
+        base's value lies between the measured percentiles, and else the measured value over the base's value.
         """
         value, entry = self.measurement.value, self.base
         if entry.low is not None and entry.high is not None:
@@ -231,9 +231,9 @@ def _quoted(text: str) -> str:
 
 @attrs.frozen
 class ComparedKernel:
-    """Compares a kernel's time in a trace with the time that its counted work takes on the modelled machine.
+    """A kernel's time in a trace beside the time that its counted work takes on the modelled machine.
 
-    All times are in seconds. `median` is that of its launches in the trace.
+    All times are in seconds. `name` is the kernel's, and `median` the median time of its launches in the trace.
     """
 
     name: str
@@ -242,9 +242,9 @@ class ComparedKernel:
     median: float
     low: float
     high: float
-    """Seconds in the trace: median, tenth (low) and ninetieth (high) percentile."""
+    """The tenth (`low`) and the ninetieth (`high`) percentile of the launches in the trace."""
     counted: float
-    """Seconds that a launch with the recording's average counts takes on the machine, alone."""
+    """How long one launch takes alone on the modelled machine, with the recording's mean counts of work per launch."""
 
 
 def compare(traces: Sequence[DeviceTrace], recording: Recording, machine: MachineSpec) -> list[ComparedKernel]:

@@ -49,8 +49,9 @@ def calibrate(
 class CalibratedRecord:
     """A measured entry: median, tenth (low) and ninetieth (high) percentile in SI units, of `count` operations.
 
-    `value` is the median, `what` says in words what was measured, `source` is the file's key among the new profile's
-    sources, and `factor` how far the value lies outside the base profile's range (1: inside).
+    `entry` is its name in the profile, `value` the median, and `what` says in words what was measured. `source` is the
+    key of the measured file among the new profile's sources. `factor` says how far the value lies outside the base
+    profile's range (1: inside).
     """
 
     entry: str

@@ -50,7 +50,7 @@ USED: Final = frozenset(
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
     """Yield a measurement for each entry (cost or rate) of a profile that a profiler's CUDA trace can show.
 
-    Yields None for one that this trace does not show. operations: the calls and commands of the trace. base: the
+    Yields None for an entry that this trace does not show. operations: the calls and commands of the trace. base: the
     machine profile whose entries are measured anew.
     """
     for entries, least in ((_CALLS, 3), (_ONCE, 1)):
@@ -69,9 +69,10 @@ def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement |
 
 
 def waits_and_starts(operations: Operations) -> Iterator[Measurement | None]:
-    """Yield the measurements of two latencies that all drivers have: of a kernel's start, and of a wait's return.
+    """Yield the measurements of three latencies that all drivers have, each of them None if the trace does not show it.
 
-    Yields None for one that the trace does not show. operations: the calls and commands of the trace.
+    They are the time from a launch to the kernel's start, the gap between two kernels of a stream, and the time from
+    the end of a command to the return of the wait for it. operations: the calls and commands of the trace.
     """
     starts = operations.launch_latencies()
     yield measurement("launch.latency", starts, "kernels on an idle device, from the return of the launch to the begin")

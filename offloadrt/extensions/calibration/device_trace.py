@@ -46,8 +46,9 @@ class TracedCall:
 class TracedCommand:
     """Describes a command that a device executed, as a profiler has recorded it: a kernel, a copy, or a memset.
 
-    `start` and `end` are nanoseconds of the profiler's clock. `correlation` identifies the call that submitted it; None
-    if the file does not say. `stream` is the number of its stream (in HIP: queue) on the device.
+    `name` is the kernel's name. `device` and `stream` are the numbers of the device and of the stream (in HIP: queue)
+    on it. `start` and `end` are nanoseconds of the profiler's clock. `correlation` identifies the call that submitted
+    the command; None if the file does not say. `nbytes` is the size of a copy or memset in bytes.
     """
 
     kind: str
@@ -84,7 +85,7 @@ class DeviceTrace:
     library: str
     """The library of the calls: `cuda` or `hip`."""
     facts: dict[str, float] = attrs.field(factory=dict)
-    """Facts about the device, by the profile's entry, in SI units; they show whether the base is that machine."""
+    """By profile entry: facts about the device in SI units. They show whether the base is the same machine."""
     hints: tuple[str, ...] = ()
     """Sentences about data that the file lacks, and how to record them."""
 
@@ -119,7 +120,7 @@ class Database:
     def rows(self, table: str, *numbers: str, texts: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the columns `numbers`, then `texts`, of each row of a table; nothing if there is no such table.
 
-        A column whose name ends in `?` is optional: it is None if the table lacks it, or where it is NULL.
+        A column whose name ends in `?` is optional: its value is None if the table lacks it, or where it is NULL.
         """
         if table not in self.tables:
             return

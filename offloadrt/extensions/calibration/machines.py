@@ -194,7 +194,7 @@ def listed(specs: Iterable[MachineSpec]) -> Table:
 
 
 def listed_runtimes(specs: Iterable[MachineSpec]) -> Table:
-    """Return a table with a line for each offloading runtime."""
+    """Return a table with a line for each offloading runtime in `specs`."""
     table = table_of("\nthey go with any machine", "runtime", "what it is", "entries", right=(2,))
     for spec in specs:
         table.add_row(spec.name, escape(spec.title), str(len(spec.entries)))
@@ -229,7 +229,7 @@ def kind_of(entry: ProfileEntry) -> str:
 
 
 def shown(entry: Any) -> str:
-    """Return an entry's value as text, in the unit in which it is written; times and bytes in the unit that fits."""
+    """Return an entry's value as text: times and sizes in a readable unit, others in the unit that the profile uses."""
     unit = "" if entry.unit is None else entry.unit.text
     if unit in ("s", "ms", "us", "ns"):
         return seconds(entry.value)

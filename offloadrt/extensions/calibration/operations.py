@@ -41,15 +41,15 @@ LARGE: Final = 256 * 1024
 
 @attrs.define(slots=False)
 class Operations:
-    """The calls and commands in one profiler's trace, with methods that time those that ran alone.
+    """The calls and commands in one profiler's trace, with methods that return the times of the undisturbed ones.
 
-    A call runs alone (undisturbed) if it overlaps no call of another thread, a copy if it overlaps no other copy: only
-    then its time is its own cost. `trace` is the profiler's.
+    A call is undisturbed if it overlaps no call of another thread, and a copy if it overlaps no other copy. Only then
+    is the measured time the operation's own cost. `trace` is the profiler's trace.
     """
 
     trace: DeviceTrace
     waits: Collection[str]
-    """Names of the calls that wait for the device; they disturb no other call."""
+    """Names of the calls that wait for the device. A call that overlaps only such calls is undisturbed."""
 
     def most_called(self, names: Sequence[str]) -> str:
         """Return which one of several names of one API function has most calls in the trace; the first if none has."""
@@ -140,7 +140,10 @@ class Operations:
         ]
 
     def launch_gaps(self) -> list[float]:
-        """Return the seconds between neighbouring kernels of a stream, if the later one was submitted in time."""
+        """Return the seconds between neighbouring kernels of a stream, if the later one did not come late.
+
+        These are pairs whose second kernel was submitted at least 5 us before the first one ended.
+        """
         launches = {command: call for call, command in self.submitted}
         gaps = []
         for before, kernel in self._neighbours():
@@ -264,10 +267,7 @@ def _measurement(key: str, values: Sequence[float], what: str, count: int) -> Me
 
 @attrs.frozen
 class LinearCost:
-    """A cost that is a linear function of a size, in bytes or pages or segments: samples of both parts, in seconds.
-
-    intercepts, slopes: samples of the constant part and of the part per unit. count: the number of operations.
-    """
+    """A cost that is a linear function of a size (in bytes, pages or segments): estimates of both of its parts."""
 
     intercepts: list[float]
     """Estimates of the constant part in seconds, one from each call with a small size."""
@@ -318,7 +318,8 @@ def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None)
 def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
     """Divide times (`values`) into two groups at their widest gap; without a wide gap, the second group is empty.
 
-    An allocation either finds memory that the driver holds or calls the kernel driver, which takes many times as long.
+    So allocations are told apart: some find memory that the driver holds, and the others call the kernel driver, which
+    takes many times as long.
     """
     ordered = np.sort(np.asarray(values, float))
     fewest = max(LEAST, int(len(ordered) * _MINORITY))
@@ -342,14 +343,15 @@ def nearer_to(spec: MachineSpec, value: float, key: str, other: float) -> bool:
 
 
 def latencies(copies: Sequence[TracedCommand]) -> list[float]:
-    """Return the seconds of the copies of at most `SMALL` bytes."""
+    """Return how many seconds each copy took, for the copies of at most `SMALL` (4096) bytes."""
     return [copy.seconds for copy in copies if copy.nbytes <= SMALL]
 
 
 def rates(copies: Sequence[TracedCommand], direction: str, otherwise: float) -> list[float]:
-    """Return the bytes/s of large copies in a direction, or in both if it is empty; the latency is subtracted first.
+    """Return the bytes/s of each copy of at least `LARGE` (256 KiB) bytes in a direction, or in both if it is empty.
 
-    The latency is that of small copies in the same direction, or `otherwise`, in seconds, if there are none.
+    The latency is subtracted from the copy's time first. It is the time of small copies in the same direction, or
+    `otherwise`, in seconds, if there are none.
     """
     chosen = [copy for copy in copies if direction in ("", copy.direction)]
     small = latencies(chosen)

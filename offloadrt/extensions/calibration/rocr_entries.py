@@ -35,7 +35,7 @@ USED: Final = frozenset({name for names in _CALLS.values() for name in names} | 
 def measure(operations: Operations, base: MachineSpec) -> Iterator[Measurement | None]:
     """Yield a measurement for each entry (cost or rate) of a profile that a profiler's ROCm trace can show.
 
-    Yields None for one that this trace does not show. operations: the calls and commands of the trace. base: the
+    Yields None for an entry that this trace does not show. operations: the calls and commands of the trace. base: the
     machine profile whose entries are measured anew.
     """
     for key, names in _CALLS.items():

@@ -84,8 +84,8 @@ def _sequence(count: int, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """Compute at least `count` quasi-random points in `width` dimensions, by SciPy's Sobol sequence.
 
-    Such points fill the unit cube evenly. Returns an array of whole numbers (points, `width`): in which of many equal
-    steps of each range the point lies.
+    Such points fill the unit cube evenly. Returns an array of whole numbers of shape (number of points, `width`). Each
+    range is divided into many equal steps; a number says in which of them the point lies.
     """
     sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
     steps: np.ndarray[Any, np.dtype[np.uint16]]
@@ -123,17 +123,15 @@ def is_free(key: str, options: RunSpec) -> bool:
 class Draws:
     """Samples all uncertain entries and inputs at random: draw number k gives each of them a position in its range.
 
-    Uncertain are the costs and rates of which a machine's profile knows only a range, and a program's inputs that are
-    known only so. In one draw, an entry has the same position in the ranges of all machines. `seed` is that of the
-    random generator.
+    Uncertain are those costs and rates of a machine's profile, and those inputs of a program, of which only a range is
+    known. In one draw, an entry has the same position in the ranges of all machines. `seed` starts the random
+    generator.
     """
 
     columns: Mapping[str, Mapping[str, int]]
-    """By digest of a machine with its runtime: for each uncertain entry, the index of the random number that places it.
-    """
+    """By digest of a machine with its runtime, and by uncertain entry: the index of the entry's random number."""
     inputs: Mapping[str, tuple[int, float]]
-    """By name of an input: the index of its random number, and the highest quantile that is drawn
-    (`InputRange.highest`)."""
+    """By name of an input: the index of its random number, and the highest quantile of its range that is drawn."""
     seed: int = SEED
     idle: frozenset[str] = frozenset()
     """Entries that are not drawn but stay at their means, since neither end of their ranges changes a run."""
@@ -263,14 +261,14 @@ def sample(
 ) -> DrawnRuns:
     """Run all points of a sweep with each of several draws (random samples) of the uncertain values.
 
-    effort: how many draws, and for how much time. If the user did not set the number of draws (`effort.draws` is None),
-    it stops if the first draws change nothing; a point whose order against every other one of its case was the same in
-    16 draws is run no more; and if fewer than 8 draws were possible, no rows are returned. Before 16 draws or more it
-    searches for entries that need not be varied.
+    effort: how many draws, and for how much time. If `effort.draws` is None, the user left their number open. Then
+    sampling stops if the first draws change nothing. A point is run no more if it compared with every other point of
+    its case in the same way in 16 draws. And no rows are returned if fewer than 8 draws were possible. Before 16 draws
+    or more, a search finds entries that need not be varied.
 
     nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
-    against each other. file: keeps finished runs, as that of `sweep`. advanced: called with the runs done and asked
-    for. pool, jobs: the executor that makes the runs, and how many it makes at a time.
+    against each other. file: keeps finished runs, so that a later call need not repeat them. advanced: called with the
+    runs done and asked for. pool, jobs: the executor that makes the runs, and how many it makes at a time.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]
@@ -346,11 +344,11 @@ def banded(
 ) -> bool:
     """Add intervals to a sweep's results, and a list of the steps that are faster in some draws, slower in others.
 
-    A draw is a random sample of the uncertain values; a step goes from one value of an axis to the next. sweep_s: how
-    long the sweep's runs took, in seconds of the budget's clock. Returns False if the budget is too small for enough
-    draws. outcome: the sweep's points and results, which are changed. effort: how many draws, and for how much time.
-    pool, jobs: the executor that makes the runs, and how many it makes at a time. file: keeps finished runs. advanced:
-    called with the runs done and asked for.
+    A draw is a random sample of the uncertain values; a step goes from one value of an axis to the next. outcome: the
+    sweep's points and results, which are changed. effort: how many draws, and for how much time. sweep_s: how many
+    seconds the runs of the sweep itself took, from which the time of a draw is estimated. file: keeps finished runs.
+    pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done
+    and asked for. Returns False if the budget is too small for enough draws.
     """
     nominal, fresh = outcome.finished, outcome.done - outcome.kept
     if effort.draws == 0 or not nominal:

@@ -49,8 +49,8 @@ class Mark:
     """A published number to draw beside the runs: its positions along x, with the lowest and highest value at each.
 
     `label` is its text in the legend. `role` is the role of the claim that states it: `predict`, or `calibrate` if
-    parameters may have been fitted to it. `colour` and `marker` are matplotlib's. `x` are these positions, `low` and
-    `high` the values at each.
+    parameters may have been fitted to it. `colour` and `marker` are matplotlib's. `x` are the positions, `low` and
+    `high` the ends of the value's range at each.
     """
 
     label: str
@@ -59,10 +59,10 @@ class Mark:
     x: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """The values along y; without any, the mark is a vertical line at x."""
+    """`low` and `high` are values along y. If they are empty, the mark is a vertical line at x."""
     marker: str = "D"
     is_curve: bool = False
-    """Whether it is about all runs along x, and drawn as a line or band, instead of about one run."""
+    """True if the number is about all runs along x and is drawn as a line or band; False if it is about one run."""
 
 
 def draw_mark(area: Any, mark: Mark) -> None:
@@ -507,7 +507,10 @@ _NARROW = 0.06
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw `time_figure` to a file of a type that `check_type` accepts. Raises UserError."""
+    """Draw `time_figure` to a file of a type that `check_type` accepts.
+
+    Raises UserError if the type is unknown, matplotlib is missing, or no host thread lived in the measured time.
+    """
     save(time_figure(result), path)
 
 
@@ -545,10 +548,10 @@ def time_figure(result: Result) -> Any:
 
 
 def ratio_in_draws(base: Result, own: Result, name: str) -> Interval | None:
-    """Return the interval of one run's figure over another's (base / own), over the draws that both have.
+    """Return the interval of the ratio of two runs' figures (base / own), over the draws that both runs have.
 
-    A draw is a run with a random sample of the uncertain values. name: the figure. Returns None if there are no such
-    draws.
+    A draw is a run with a random sample of the uncertain values. base, own: the results of the two runs. name: the
+    figure. Returns None if no draw is common to both.
     """
     one, other = base.intervals.get(name), own.intervals.get(name)
     if one is None or other is None or not all(other.values) or not other.nominal:

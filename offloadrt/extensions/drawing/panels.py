@@ -42,8 +42,8 @@ Heights = Mapping[float, Sequence[float]]
 class DrawnRun:
     """A run as a panel shows it.
 
-    x, at: the value of the parameter along x, and its position on that axis. y, low, high: the figure's value, and the
-    ends of its interval.
+    x, at: the value of the parameter along x, and its position on that axis. y: the figure's value. low, high: the ends
+    of the interval of that value.
     """
 
     x: Cell

@@ -102,7 +102,7 @@ def marks_of(
 
     figure: the scenario's figure with its published points. panel: the value that all runs of the panel have in common.
     series: the panel's lines or bars. given: the parameters of all runs of the figure. unit: the factor from seconds to
-    the figure's unit, by which the times of the runs were multiplied, too. Raises UserError for a claim that cannot be
+    the figure's unit, which has been applied to the times of the runs, too. Raises UserError for a claim that cannot be
     drawn.
     """
     marks = []

@@ -31,10 +31,10 @@ Arguments = Mapping[str, int | str]
 class Annotation(NamedTuple):
     """Something that a picture of a run shows besides its events: waits for other threads, arguments of calls.
 
-    It says what one actor (a thread, or a part of the machine or driver) did at a time. position: the number of events
-    before it, so that annotations and events can be merged into one order, while the trace hash and all counts contain
-    the events only. time_ps: the time in picoseconds. actor: the actor's index. arguments: set for `what` "arguments"
-    only.
+    It says what one actor (a thread, or a part of the machine or driver) did at a time. Annotations are not among the
+    trace's events, so that the trace hash and all counts are the same without them; by `position` they can be merged
+    with the events into one order. `time_ps` is the time in picoseconds, and `actor` the actor's index. `arguments` is
+    set only if `what` is "arguments".
     """
 
     position: int
@@ -42,12 +42,12 @@ class Annotation(NamedTuple):
     time_ps: int
     actor: int
     what: str
-    """"begin" or "end" of an activity; "gave": the actor resumed `other`; "made" or "run": a deferred task was created
-    or is the actor's next directive; "arguments": those of the call that the actor is in."""
+    """"begin" or "end" of an activity; "gave": the actor let `other` go on; "made": it created a deferred task; "run":
+    its next directive is a deferred task; "arguments": those of the call that the actor is in."""
     name: str
     """The name of the activity or of the task."""
     other: int = 0
-    """For "gave" the resumed actor; for "made" and "run" the number of the task's arrow."""
+    """For "gave" the index of the actor that goes on; for "made" and "run" the number of the task and its arrow."""
     arguments: Arguments | None = None
 
 
@@ -67,7 +67,7 @@ class Resumption(NamedTuple):
     """Says that one actor, the giver, let another actor that waited, the taker, go on.
 
     An actor is a thread of the program, or a part of the machine or the driver, such as a copy engine. `time_ps` is the
-    time of it in picoseconds; `giver` and `taker` are the actors' indices.
+    moment in picoseconds; `giver` and `taker` are the actors' indices.
     """
 
     position: int
@@ -76,11 +76,11 @@ class Resumption(NamedTuple):
     giver: int
     taker: int
     target: str
-    """The name of what the taker waited for; empty if not known here, as for a lock, which has events of its own."""
+    """The name of what the taker waited for; empty if unknown here, as for a lock, whose waits are events."""
     since_ps: int
     """When the taker began to wait, in picoseconds."""
     turn: bool
-    """Whether it waited for its turn (at a lock, a server), and not for a result of the giver."""
+    """Whether the taker waited for its turn at a lock or server, rather than for a result of the giver."""
 
 
 WIDTH = len(Resumption._fields)
@@ -167,7 +167,7 @@ class CausalLog:
             self._annotate(actor, "end", activity)
 
     def activities_of(self, actor: Actor) -> Sequence[str]:
-        """Return the activities that a thread is in, the innermost last."""
+        """Return the names of the activities that a thread is in, such as "barrier", the innermost last."""
         return self._doing.get(actor.index, ())
 
     def task_made(self, actor: Actor, name: str) -> int:
@@ -215,7 +215,10 @@ class CausalLog:
 
     @property
     def rows(self) -> list[Resumption]:
-        """Return, in order, a record of each moment at which one actor let another one, which waited, go on."""
+        """Return, in order, a record of each moment at which one actor let another one, which waited, go on.
+
+        Empty if no history is kept.
+        """
         fields = iter(self._rows)
         return [
             Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)

@@ -10,10 +10,10 @@ from functools import cache
 
 @cache
 def places() -> Mapping[str, tuple[str, ...]]:
-    """Return, by name of a profile entry, the parts of a run's critical path that take longer if this cost is higher.
+    """Return, by name of a profile entry (a cost), the parts of a run's critical path that take longer if it is higher.
 
-    The file `charged_in.toml` declares them. A name may end in `*`. A part is what works, such as "kernel" or "driver:
-    cuMemFree", or the wait for a lock or a server, such as "behind driver context".
+    The file `charged_in.toml` declares them. A name may end in `*`. A part is named after what works, such as "kernel"
+    or "driver: cuMemFree", or after the wait for a lock or a server, such as "behind driver context".
     """
     text = (importlib.resources.files(__package__) / "charged_in.toml").read_text(encoding="utf-8")
     return {name: tuple(of_name) for name, of_name in tomllib.loads(text).items()}

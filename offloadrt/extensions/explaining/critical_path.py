@@ -55,8 +55,8 @@ class ApiCall:
 class Doing(NamedTuple):
     """Says what an actor (a thread, or a part of the machine) does from one of its events to the next.
 
-    directive: the number of the directive for which it works. call: the driver's call that it is in. It is a tuple,
-    because a run has hundreds of thousands of them.
+    directive: the number of the directive for which the actor works. call: the driver's call that the actor is in. This
+    class is a tuple because a run has hundreds of thousands of instances.
     """
 
     directive: int = NOTHING
@@ -64,7 +64,7 @@ class Doing(NamedTuple):
     locks: tuple[str, ...] = ()
     """The locks that the actor holds, in the order in which it took them."""
     copy: str = ""
-    """The direction of the copy that a copy engine makes; `RELAYED` for a piece of a copy through the host."""
+    """The direction of the copy that a copy engine makes; `RELAYED` for a copy from device to device by the host."""
     migrates: bool = False
     """Whether that copy moves pages of managed memory."""
 
@@ -87,23 +87,23 @@ class KernelRun:
     start: int
     end: int = -1
     submitted: tuple[int, int] = (-1, -1)
-    """The actor that submitted it, and when."""
+    """The index of the actor that submitted the kernel, and the time of that."""
     device: int = 0
     place: int = -1
-    """Its index among the kernels of its queue, in order of submission."""
+    """The kernel's index among the kernels of its queue, in order of submission."""
     stalls: list[tuple[int, int]] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
 class ActorSteps:
-    """What one actor (a thread, or a part of the machine) did when, as three lists of equal length.
+    """What one actor (a thread, or a part of the machine) did when, as three lists of equal length, in order of time.
 
-    They are in order of time; times are picoseconds. `rows` are the numbers of its events, `times` their times, and
-    `doing` what it did from then on.
+    `rows` are the numbers of its events, `times` their times in picoseconds, and `doing` what the actor did from each
+    event on.
     """
 
     rows: list[int] = attrs.field(factory=list)
-    """Number of the event with which `doing` begins."""
+    """The number of the event with which the item of `doing` at the same index begins."""
     times: list[int] = attrs.field(factory=list)
     doing: list[Doing] = attrs.field(factory=list)
 
@@ -140,21 +140,21 @@ class History:
     """By actor: the numbers of the resumptions that it got, in order."""
     kernels: dict[int, KernelRun] = attrs.field(factory=dict)
     ends: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
-    """Numbers of the kernels that ended, or met a missing page, by actor and time."""
+    """By actor and time: the numbers of the kernels that ended then, or met a missing page."""
     arrivals: dict[int, tuple[int, int]] = attrs.field(factory=dict)
-    """By kernel: when it reached the compute units, and how many resumptions the run had had until then."""
+    """By kernel: when it reached the compute units, and how many resumptions the run had had by then."""
     arrays: dict[int, set[str]] = attrs.field(factory=dict)
     """Names of the arrays that each directive maps or looks up, by its number."""
     lock_waits: dict[tuple[int, int], tuple[str, int]] = attrs.field(factory=dict)
-    """By actor and time: the lock that it then got, or was woken to try again, and since when it had waited."""
+    """By actor and time at which it got a lock, or was woken to try again: the lock's name, and when the wait began."""
     waits: list[tuple[str, int, int]] = attrs.field(factory=list)
     """Every wait that ended with the lock: the lock's name, begin and end of the wait."""
     neighbours: list[tuple[int, int]] = attrs.field(factory=list)
-    """Begin and end of each wait by a look-up for the lock of an entry that only lies beside what was looked up."""
+    """Begin and end of each wait of a look-up for the lock of a table entry beside the looked-up bytes."""
     queued: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)
     """By device and queue: the numbers of its kernels, in the order in which they were submitted."""
     slices: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
-    """By device: when each time slice began and the number of its process; -1 at the begin of a context switch."""
+    """By device: when each time slice began, and the number of its process, or -1 at a context switch."""
     has_barriers: bool = False
     """Whether a kernel waits for the one before it in its hardware queue, whatever their streams, as in HIP."""
 
@@ -370,9 +370,9 @@ class PathPart:
     directive: str
     place: str
     waited_for: str
-    """The lock, core or engine for which the actor that comes later on the path waited meanwhile; empty for none."""
+    """The lock, core or engine for which the actor of a later part waited during this part; empty for none."""
     times: float = 1.0
-    """By how much its time is multiplied: above 1 in an instance of a repeated phase that stands for others."""
+    """The factor for its time: above 1 in an instance of a repeated phase that stands for others, not run."""
 
     @property
     def ps(self) -> int:
@@ -409,8 +409,8 @@ def critical_path(history: History, begin_ps: int, end_ps: int, actor: int) -> l
 def counted_over(path: Iterable[PathPart], phases: Sequence[tuple[int, int, float]]) -> Iterator[PathPart]:
     """Yield the critical path's parts, multiplied inside repeated phases of which only some instances were run.
 
-    phases: (begin in ps, end in ps, by how much the time between them is multiplied). A part that reaches across such a
-    border is cut there.
+    phases: (begin in ps, end in ps, the factor for the time between them). A part that reaches across the begin or end
+    of a phase is cut there.
     """
     for part in path:
         begin = part.begin_ps

@@ -133,9 +133,11 @@ def idle_entries(
     """Return the uncertain entries (costs and rates of a machine) that change no run at either end of their ranges.
 
     points, nominal: the runs and their results with each range at its mean. budget_s: real time in seconds; entries
-    that were not tried in time are not returned. The entries that are charged for nothing that the runs did are first
-    moved together. If a set of entries changes a run, each half of the set is tried. pool, jobs: the executor that
-    makes the runs, and how many it makes at a time.
+    that were not tried in time are not returned. pool, jobs: the executor that makes the runs, and how many it makes at
+    a time.
+
+    The search begins with all entries at once that stand for nothing that the runs did. If moving a set of entries
+    changes a run, each half of the set is tried.
     """
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)
     places = [_places(result) for result in nominal]
@@ -215,13 +217,13 @@ def screen(
     """Find the uncertain entries (costs and rates of a machine) that change a run at an end of their ranges.
 
     nominal: the results of the runs (`points`) with every entry at the mean of its range. likely: a number for each
-    entry; those with the largest are tried first, for example correlations over random samples. idle: entries that are
-    known to change nothing. budget_s: real time in seconds. most: how many runs may be made. advanced: called with the
-    runs done and asked for.
+    entry, such as its correlation with the time over random samples; entries with the largest numbers are tried first.
+    idle: entries that are known to change nothing. budget_s: real time in seconds. most: how many runs may be made.
+    advanced: called with the runs done and asked for. pool, jobs: the executor that makes the runs, and how many it
+    makes at a time.
 
     Entries are grouped by the part of their names before the first dot. If neither end changes a run when a whole group
-    is moved, its members are not moved one by one. pool, jobs: the executor that makes the runs, and how many it makes
-    at a time.
+    is moved, its members are not moved one by one.
     """
     known = likely or {}
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s, advanced, most)
@@ -250,8 +252,8 @@ def screen(
 def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
     """Return for each uncertain entry the correlation of its position in its range with a figure of the runs.
 
-    It is 0 if one of them is constant. places: for each draw (random sample), the position of every entry. figures: the
-    figure in each draw.
+    The correlation is 0 if the positions or the figures are all equal. places: for each draw (random sample), the
+    position of every entry. figures: the figure in each draw.
     """
     found = dict.fromkeys(places[0], 0.0) if places else {}
     if len(set(figures)) > 1:
@@ -279,13 +281,13 @@ def decided(
     budget_s: float = math.inf,
     advanced: Told = _nothing,
 ) -> Ranking:
-    """Add to a ranking the two uncertain entries that decide most which one of its two nearest neighbours is faster.
+    """Add to a ranking the two uncertain entries that matter most for which of two neighbours in it is faster.
 
-    order: the ranking. drawn: the runs with random samples of the uncertain values. pair: the indices of the neighbours
-    among the points, the one that ranks first before the other. budget_s: real time for the runs, in seconds; without a
-    limit, `_SEARCH` limits their number. advanced: called with the runs done and asked for. points, nominal: all runs,
-    and their results with each range at its mean. pool, jobs: the executor that makes the runs, and how many it makes
-    at a time.
+    order: the ranking. drawn: the runs with random samples of the uncertain values. pair: the indices of the two
+    neighbours among the points, the better one first. budget_s: real time for the runs, in seconds; without a limit,
+    `_SEARCH` limits their number. points, nominal: all runs, and their results with each range at its mean. pool, jobs:
+    the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked
+    for.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]
@@ -377,8 +379,8 @@ def _named(point: Point, points: Sequence[Point]) -> str:
 def decider(entry: str, points: Sequence[Point], factor: float, turns: bool = False) -> Decider:
     """Describe an uncertain entry that decides how long a run takes: its range and source, and how to measure it.
 
-    factor: by how much the time, or the ratio of two times, changes over the entry's range. turns: whether it reverses
-    the order of two variants. points: the runs, whose machines have the entry.
+    factor: by how much the time, or the ratio of two times, changes over the entry's range. turns: whether the entry
+    reverses the order of two variants. points: the runs, whose machines have the entry.
     """
     specs = [spec for spec in map(spec_of, points) if entry in uncertain(spec)]
     known = specs[0].entries[entry]

@@ -72,9 +72,9 @@ class Canvas(Protocol):
         """
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
-        """Mark a moment on a track. notes: details to show, by name. flows: numbers of arrows, as for `begin`.
+        """Mark a moment on a track. time_ps: when, in picoseconds. name: the text to show.
 
-        time_ps: when, in picoseconds. name: the text to show.
+        notes: details to show, by name. flows: numbers of the arrows that join it to slices, as for `begin`.
         """
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
@@ -95,14 +95,14 @@ class _Thread:
 class ThreadTracks:
     """Draws one track for each host thread, with slices (bars over time) that nest.
 
-    Ending a slice also ends those still open inside it. `canvas` is what it draws on; `group` is the heading of all
-    threads' tracks.
+    The end of a slice also ends the slices inside it that are still open. `canvas` is what the tracks are drawn on;
+    `group` is the heading of all threads' tracks.
     """
 
     canvas: Canvas
     group: str
     names: dict[int, str] = attrs.field(factory=dict)
-    """By index of an actor: its name; whoever creates this object fills it in."""
+    """By index of an actor (here a host thread): its name. The creator of this object fills in the names."""
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
 
     def name(self, actor: int) -> str:
@@ -300,7 +300,7 @@ class CallNotes:
                 pass
 
     def tell(self, actor: int, device: int, notes: dict[str, int | str]) -> None:
-        """Add details to the call that a thread is in; an address in a mapped array also gets the array's name.
+        """Add details to the call that a thread is in; for an address in a mapped array, add the array's name, too.
 
         actor: the thread's index. device: the device's number. notes: the details by name, such as bytes or address.
         """
@@ -352,9 +352,9 @@ DOING = "doing"
 
 @attrs.define(eq=False)
 class AnnotationTracks:
-    """Draws annotations (waits for other threads, arguments of calls) from a queue, in order with the events of a run.
+    """Draws annotations (waits for other threads, arguments of calls) in order with the events of a run.
 
-    They show, for instance, with an arrow where a deferred task was made.
+    One of them is an arrow that begins where a deferred task was made.
     """
 
     _waiting: deque[Annotation]
@@ -380,7 +380,7 @@ class AnnotationTracks:
             self._draw(self._waiting.popleft())
 
     def enters(self, actor: int, device: int) -> None:
-        """Remember on which device the call works that a thread enters, to name the arrays at the call's addresses."""
+        """Remember the device on which the call that a thread begins works, to name arrays at the call's addresses."""
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:
@@ -438,8 +438,9 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread", "rank ")
 class Drawing:
     """Draws the events of a trace, in order, on a canvas: threads, locks, engines, kernels, and numbers over time.
 
-    Of the device table only the number of entries is drawn. causal_log: who let whom go on in the same run, and other
-    annotations; drawing takes these out of it. `finish` ends the slices that are still open.
+    Of the device table, only the number of its entries is drawn. causal_log: what the same run recorded besides events:
+    who let whom go on, and other annotations; drawing removes them from the log. `finish` ends the slices that are
+    still open.
     """
 
     def __init__(self, canvas: Canvas, causal_log: CausalLog | None = None) -> None:

@@ -97,7 +97,7 @@ class Page:
     """A line for each sampled phase: how many of its instances were left out, and the error of its estimated time."""
     limit: Limit
     waited: float
-    """The share of the path, 0 to 1, in which an actor waited for its turn."""
+    """The share of the critical path, 0 to 1, in which an actor (thread or part of the machine) waited for its turn."""
     path_by_resource: tuple[PathShare, ...]
     path_by_call: tuple[PathShare, ...]
     path_by_line: tuple[PathShare, ...]
@@ -106,15 +106,15 @@ class Page:
     resources: tuple[ResourceUse, ...]
     tried: Tried
     sure: Robustness | None
-    """In how many draws the sentence holds; None if no draws were made."""
+    """In how many random samples of the costs (draws) the sentence in `limit` holds; None if no draws were made."""
     indices: SobolIndices | None
-    """How much the limiting resource's share of the path depends on each entry; None unless `sobol` was given."""
+    """How much the share of the limiting resource depends on each entry of the machine; None unless asked for."""
     verdicts: tuple[Verdict, ...] = ()
-    """For each line with target regions, whether they belong on the device, by estimate; the longest first."""
+    """For each line with target regions, the longest first: whether they belong on the device or host, by estimate."""
     host_time: dict[str, float] = attrs.field(factory=dict)
     """The largest shares of the time of all host threads together, 0 to 1, under the names that `run` prints."""
     order_effects: tuple[str, ...] = ()
-    """Changes whose gain is not what one expects: slower in some draws, or a cheaper cost that makes the run slower."""
+    """Changes with an unexpected gain: slower in some draws, or a cheaper cost that makes the run slower."""
 
     def to_json(self) -> bytes:
         """Encode the page as one JSON object on one line."""
@@ -170,10 +170,10 @@ def explain(
 ) -> Page:
     """Run a scenario, say what limits it, and try changes for the rest of `budget_s` seconds of real time.
 
-    draws: with how many random samples of all uncertain entries it is checked whether the sentence holds; None: 16 if
-    there is a budget. sobol: base samples for the Sobol indices of the limiting resource's share; they get a third of
-    the budget. With a budget of 0, draws and base samples take as long as they need. jobs: runs at a time. watched:
-    called with the run that is explained, once it has ended.
+    draws: the number of random samples of all uncertain entries in which it is checked whether the sentence on the
+    limit holds; None: 16 if there is a budget. sobol: base samples for the Sobol indices of the limiting resource's
+    share; they get a third of the budget. With a budget of 0, draws and base samples take as long as they need. jobs:
+    runs at a time. watched: called with the run that is explained, once it has ended.
 
     given: the program's parameters by name. options: how it is run. pool: the executor that makes the runs. stage:
     called with a title, the runs done and those asked for. Raises what `execute` raises; `Interrupted` for Ctrl-C after
@@ -247,10 +247,10 @@ _PART = 0.25
 def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
     """Check the sentence on what limits a run: changes that make the named resource cheaper must make the run faster.
 
-    If they do not, and changes of another resource of the critical path do, return a sentence that names the other one
-    and says why. A resource that no change makes cheaper, such as the program's own work, stays named by its share of
-    the path; so does a resource of which few changes were tried. limit: the sentence. observed: the run. tried: the
-    changes that were tried.
+    They may not, while changes of another resource of the critical path do. Then a sentence is returned that names the
+    other resource and says why. A resource that no change makes cheaper, such as the program's own work, stays named,
+    and so does a resource of which few changes were tried. limit: the sentence. observed: the run. tried: the changes
+    that were tried.
     """
     own = None if limit.resource == "program" or limit.resource in tried.unknown else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)

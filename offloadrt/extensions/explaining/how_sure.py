@@ -54,9 +54,8 @@ class Dependence:
     entry: str
     """The name of the entry, such as `alloc.cudaFree`."""
     correlation: float
-    """From -1 to 1, over the draws: between where the entry's value lies in its range, and whether the sentence holds.
-
-    It is positive if the sentence holds more often at large values, negative if it does so at small ones.
+    """From -1 to 1, over the draws: positive if the sentence holds more often where the entry's value is high in its
+    range, negative if it holds more often where the value is low.
     """
 
 
@@ -64,9 +63,8 @@ class Dependence:
 class Robustness:
     """Says how sure the sentence of `why` is that names what limits a run.
 
-    holds: in how many of the draws the sentence holds; a draw is a run with a random sample of the uncertain costs.
-    depends_on: the uncertain entries that decide this. others: what limits the run in other draws. draws: how many
-    there were.
+    draws: the number of draws, which are runs with random samples of the uncertain costs. holds: in how many of them
+    the sentence holds. depends_on: the uncertain entries that decide this. others: what limits the run in other draws.
     """
 
     holds: int
@@ -105,7 +103,7 @@ class Drawn:
     robustness: Robustness
     draws: Draws
     numbers: tuple[int, ...]
-    """The numbers of the draws whose run ended without an error; the next three fields have one item for each."""
+    """The numbers of the draws whose run ended without an error; the next three fields have a value for each."""
     places: tuple[Mapping[str, str | float], ...]
     """The position of each entry in its range, by the entry's name."""
     shares: tuple[float, ...]
@@ -178,10 +176,10 @@ _RIVAL = 0.25
 
 
 def with_rival(limit: Limit, sure: Robustness) -> Limit:
-    """Add to the sentence on a run's limit what else limits the run in many draws: in a quarter of them at least.
+    """Extend the sentence on a run's limit by what else limits the run in at least a quarter of the draws.
 
-    A draw is a run with a random sample of the uncertain costs. limit: what limits the original run. sure: in how many
-    draws the same resource limits the run, and in how many each other one.
+    A draw is a run with a random sample of the uncertain costs. limit: what limits the original run. sure: how many of
+    the draws have the same limit, and how many each other one.
     """
     rival, count = next(iter(sure.others.items()), ("", 0))
     if not sure.draws or count < _RIVAL * sure.draws:
@@ -235,7 +233,7 @@ def with_curves(
     deadline: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Tried:
-    """Try the changes that gain most again with only a part of each: 75, 50 and 25 % of the cost left.
+    """Try the changes that gain most again, now with 75, 50 and 25 % of the cost left instead of the whole change.
 
     The profiler Coz does so with lines of code. Returns `tried` with curves of these gains. deadline: a reading of
     `time.monotonic`, in seconds. trials: makes the changed runs. base: the result of the original run. advanced: called
@@ -270,8 +268,8 @@ def _in_time(
 def order_effects(tried: Tried) -> list[str]:
     """Return a sentence for each change whose gain is not what one expects (an order effect).
 
-    Such a change makes the run faster, but slower with some random samples of the costs or if only a part of the change
-    is made; or it makes a cost cheaper and the run slower.
+    Such a change makes a cost cheaper but the run slower. Or it makes the run faster, but slower with some random
+    samples of the costs, or when only a part of the change is made.
     """
     return [text for one in tried.what_ifs if (text := _turned(one))]
 
@@ -307,13 +305,13 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Add to the robustness the two entries whose ranges change the elapsed time most, and what is slower when cheaper.
+    """Add to the robustness the two entries whose ranges change the elapsed time most, and those slower when cheaper.
 
     Costs whose change had a gain are tried first, since with few random samples chance alone gives a high correlation.
-    budget_s: real time for these runs, in seconds. drawn: the runs with random samples of the costs, and the robustness
-    to complete. tried: the changes that were tried, with their gains. point, result: the original run and its result.
-    pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done
-    and asked for.
+    drawn: the runs with random samples of the costs, and the robustness to complete. tried: the changes that were
+    tried, with their gains. point, result: the original run and its result. budget_s: real time for these runs, in
+    seconds. pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the
+    runs done and asked for.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     for one in tried.what_ifs:
@@ -388,7 +386,7 @@ class TotalOrder:
     """The total-order Sobol index of an uncertain entry: the part of a figure's variance in which it is involved.
 
     entry: the entry's name, or a word for all other entries together. index: that part, from 0 to 1. half_width: half
-    the width of the index's 95 % confidence interval.
+    the width of the 95 % confidence interval of the index.
     """
 
     entry: str
@@ -401,8 +399,8 @@ class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
     An index is the part of the share's variance in which an uncertain entry is involved. resource: the name of the
-    resource. samples: how many base samples were complete within the budget; a base sample is one run for each group of
-    entries, and two more. asked: how many were requested. of: the index of each entry or group of entries.
+    resource. asked: how many base samples were requested; each takes one run for each group of entries, and two more.
+    samples: how many were complete within the budget. of: the index of each entry or group of entries.
     """
 
     resource: str

@@ -31,10 +31,10 @@ ANALYSES: Final = Registry[Any]("compiler's analysis", "offloadrt.analyses")
 class ArrayUseRecord:
     """How one iteration of a kernel uses an array; `laf` is the local access frequency: loads plus stores.
 
-    `reads` and `writes` are these loads and stores; `elements_read` and `elements_written` are the elements that have
-    to come from or go to memory, of which one that is used again counts once, and `bytes` is their size. `pattern` is
-    that of the least regular access. `level` is how many loads of other arrays, each of which needs the one before,
-    come before the first access: 0 for ``a[i]``, 1 for ``a[b[i]]``.
+    `name` is the array's, and `reads` and `writes` are the loads and stores. `elements_read` and `elements_written` are
+    the elements that come from or go to memory: an element that is used again counts once. `bytes` is their size.
+    `pattern` is that of the least regular access. `level` is the number of loads from other arrays, each needed for the
+    next, that come before the first access: 0 for ``a[i]``, 1 for ``a[b[i]]``.
     """
 
     name: str

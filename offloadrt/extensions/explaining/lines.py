@@ -29,21 +29,21 @@ from offloadrt.study.errors import UserError
 
 @attrs.define
 class LineUse:
-    """The time that the directives of one source line took in the measured time; times are picoseconds.
+    """What the directives of one source line took in the measured time; times are in picoseconds.
 
-    `kernels` are the runs of its kernels.
+    `kernels` are the runs of the kernels that these directives launched.
     """
 
     place: str
     """File and line, as "patch.cpp:41"."""
     directives: dict[str, int] = attrs.field(factory=dict)
-    """How often each directive of the line was run, or each driver call outside of directives, by name."""
+    """By name: how often each directive of the line was run, or each driver call that is outside of directives."""
     path_ps: int = 0
-    """Its time on the critical path."""
+    """The line's time on the critical path."""
     threads_ps: int = 0
-    """Time of all host threads in its directives, added up."""
+    """The time that all host threads spent in the line's directives, added up."""
     waits_ps: int = 0
-    """The part of `threads_ps` in which they waited for locks, for the device, or for each other."""
+    """The part of `threads_ps` in which the threads waited for locks, for the device, or for each other."""
     kernels_ps: int = 0
     """Time of its kernels on the device, added up."""
     bytes: dict[str, int] = attrs.field(factory=dict)
@@ -53,7 +53,7 @@ class LineUse:
     stalled_ps: int = 0
     """Time for which its kernels waited for pages, added up."""
     threads: set[int] = attrs.field(factory=set)
-    """Indices of the host threads that ran it."""
+    """Indices of the host threads that ran the line."""
     kernels: list[KernelRun] = attrs.field(factory=list)
 
 
@@ -151,12 +151,12 @@ class RooflineKernel:
 class Roofline:
     """The ceilings of a device, bandwidth in bytes/s and peaks in flop/s, and a run's kernels, the longest first.
 
-    `peak` is for double and `single_peak` for single precision.
+    `single_peak` is the peak of single-precision arithmetic.
     """
 
     bandwidth: float
     peak: float
-    """The peak in double precision; `single_peak` is that in single precision."""
+    """The peak of double-precision arithmetic."""
     single_peak: float
     kernels: tuple[RooflineKernel, ...]
 
@@ -167,7 +167,7 @@ class Roofline:
         return "arithmetic"
 
     def reached(self, kernel: RooflineKernel) -> float:
-        """Return the part, 0 to 1, of its ceiling (bandwidth or flop/s) that a kernel attains."""
+        """Return which part, 0 to 1, of the ceiling that limits it (bandwidth or flop/s) a kernel attains."""
         if not kernel.seconds:
             return 0.0
         if self.bound_of(kernel) == "memory":
@@ -218,9 +218,9 @@ AS_IT_IS: Final = "the device, as it is"
 
 @attrs.frozen
 class Verdict:
-    """Compares how long a line's target regions took with estimates for the host, or with mapped data.
+    """Compares how long a source line's target regions took with estimates for the host, or with data already mapped.
 
-    All times are seconds, summed over the line's `runs` launches. `place` is the line: file and number.
+    All times are seconds, summed over the `runs` launches of the line. `place` is the line: file and number.
     """
 
     place: str
@@ -228,9 +228,10 @@ class Verdict:
     as_run_s: float
     """The host threads' time in the regions as they ran: transfers, waits, launches and kernels."""
     mapped_s: float
-    """If all data were on the device already: launch latencies and the kernels' times."""
+    """The time that the regions would take if all data were on the device already: launch latencies and kernels."""
     host_s: float
-    """On the host, as with `if(target: 0)`: on all cores if one thread ran them, else each launch on one core."""
+    """On the host, as with `if(target: 0)`: on all cores if one thread ran the regions, else on one core for each
+    launch."""
 
     @property
     def best(self) -> str:

@@ -46,8 +46,9 @@ class PerfettoFile:
     """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
 
     Tracks, slices, arrows and counters are those of `drawing`. causal_log: the log of the same run; with it, threads'
-    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too. number, name: for one of
-    several runs in the file: its number from 0, and the name in front of its groups; number 0 begins the file.
+    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too. A file may have several
+    runs: number is then the run's number from 0, where run 0 begins the file, and name is put before the names of its
+    groups.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """

@@ -82,9 +82,9 @@ class NamedPhases:
         return bool(self._of_actor)
 
     def parts(self, path: Sequence[PathPart]) -> Iterator[tuple[PathPart, str]]:
-        """Yield the parts of a critical path, each with the name of the phase (part of the program) that it belongs to.
+        """Yield the parts of a critical path, each with the name of the phase in which it lies.
 
-        A part is cut where a phase begins or ends.
+        A phase is a named part of the program. A part of the path is cut where a phase begins or ends.
         """
         waiting = _Steps()
         found: list[tuple[PathPart, str]] = []

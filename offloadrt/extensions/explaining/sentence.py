@@ -73,7 +73,7 @@ class ResourceUse:
 
     name: str
     utilisation: float
-    """The share of the time in which it was held or busy; for a family such as entry locks, that of the busiest."""
+    """The share of the time in which it was held or busy; for a family (entry locks), the share of the busiest."""
     mean_queue: float
     p95_queue: float | None
     """The number of waiters that is exceeded in 5 % of the time; None where only the mean is known."""
@@ -337,9 +337,9 @@ class PathShare:
 
 @attrs.frozen
 class Limit:
-    """Says what limits a run: a resource, the call or kernel that uses it most, and the sentence to print.
+    """Says what limits a run: a resource, and the call or kernel that uses it most, both by name.
 
-    `resource` and `call` are their names; `sentence` is what is printed.
+    `sentence` says this in words and is what is printed.
     """
 
     resource: str

@@ -41,9 +41,9 @@ class Slice:
     notes: str
     level: int = 0
     kind: str = ""
-    """Set only if it stands for several joined slices: the one of `KINDS` in which they spend the most time."""
+    """For a slice that stands for several joined ones: the kind of work, of `KINDS`, that took most of their time."""
     fill: float = 1.0
-    """The part of its length, 0 to 1, that the joined slices cover."""
+    """The part of its length, 0 to 1, that is covered by the slices that were joined into it."""
 
     @property
     def ps(self) -> int:
@@ -81,7 +81,10 @@ class Counter:
 
 
 class Timeline:
-    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters. places: source lines."""
+    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters.
+
+    places: the source lines of directives.
+    """
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}
@@ -233,11 +236,11 @@ def by_number(name: str) -> list[tuple[int, str]]:
 
 
 def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[TimelineTrack], int]:
-    """Return a timeline's tracks with `most` slices at most, and the length in ps below which slices were joined, or 0.
+    """Return a timeline's tracks with at most `most` slices, and the length in ps below which slices were joined.
 
-    Neighbours on a track and level that are shorter than this length, and less than this apart, become one slice, which
-    says how many slices it replaces, which part of its time they take, and what they did most. It is at most
-    `_LONGEST_JOINED` such lengths long.
+    That length is 0 if no slices were joined. Neighbours on one track and level that are shorter than it, and closer
+    together, become one slice. Its text says how many slices it replaces, which part of its time they take, and what
+    they did most. It is at most `_LONGEST_JOINED` times that length long.
     """
     lengths = sorted((one.ps for track in timeline.tracks for one in track.slices), reverse=True)
     if len(lengths) <= most:
@@ -311,8 +314,8 @@ _NUMBER = re.compile(r"\s+\d+(?=\s|$)")
 class Frame:
     """A node of the flame graph: a call, directive or wait, with the time of all host threads in it.
 
-    Slices count together if they have the same name below the same parents. `ps` is that time in picoseconds, with the
-    time of all `inner` nodes, which lie below it.
+    Slices with the same name below the same parents form one node. `ps` is the node's time in picoseconds, including
+    that of all `inner` nodes below it.
     """
 
     name: str

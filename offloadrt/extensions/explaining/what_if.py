@@ -86,8 +86,8 @@ The entry of one call usually is the larger piece of that call's time.
 class Proposal:
     """One change of a run that may be tried: other parameters, entries of the machine (`overrides`), or options.
 
-    `kind` says who decides on it: the user of the program (`decision`), the runtime or driver (`policy`), or nobody: a
-    lock without waiting (`contention`), a cheaper operation (`cost`), or other hardware.
+    `kind` says who could make the change: the user of the program (`decision`), the runtime or driver (`policy`), or
+    nobody. The last are a lock without waiting (`contention`), a cheaper operation (`cost`), and other hardware.
     """
 
     kind: Kind
@@ -187,14 +187,14 @@ class Switch:
 
     name: str
     values: tuple[str, ...]
-    """The values to try, except the one that `entry` already has; `2x` is twice the value of `entry`."""
+    """The values to try; `2x` stands for twice the present value of `entry`."""
     acts_on: tuple[str, ...]
-    """Places on the path, written as in `charged_in.py`."""
+    """The parts of the critical path on which the variable acts, written as in `charged_in.py`."""
     entry: str = ""
     """The entry of the profile that the variable overrides; empty if there is none."""
     models: tuple[str, ...] = ("openmp",)
     of_actors: str = ""
-    """The variable also acts on all work of actors whose names begin with this text; empty for none."""
+    """If not empty: the variable acts on all work of actors (threads, engines) whose names begin so, too."""
 
     def values_beside(self, entry: ProfileEntry | None) -> list[str]:
         """Return the values of the variable to try, without the one that the machine's entry has now."""
@@ -385,9 +385,9 @@ _WORTH = 1.01
 
 @attrs.frozen
 class CurvePoint:
-    """How much faster a run is (`gain`) when only a part of a cost is left; `part` is that part, from 0 to 1.
+    """How much faster a run is (`gain`) when only the part `part`, from 0 to 1, of a cost is left.
 
-    For a rate, which is doubled instead, `part` says how much of the increase is left out.
+    A rate is doubled instead; there, `part` says which part of the increase is left out.
     """
 
     part: float
@@ -404,16 +404,15 @@ class WhatIf:
     change: Proposal
     elapsed_s: float
     gain: float
-    """The original run's figure of merit (a time) divided by the changed run's: above 1 the change makes it faster.
-
-    If the changed run does more or less work, its time is scaled to the work of the original run.
+    """The original run's figure of merit (a time) over the changed run's: above 1 the change makes the run faster. If
+    the changed run does more or less work, its time is first scaled to the work of the original run.
     """
     command: str
     """The command line that repeats the changed run."""
     interval: Interval | None = None
     """The gain over draws; None if no draws were made with this change."""
     curve: tuple[CurvePoint, ...] = ()
-    """Gains with parts of the cost left; empty if they were not tried."""
+    """Gains when only parts of the cost are left; empty if they were not tried."""
     work: float = 1.0
     """The changed run's work divided by the original run's; `gain` is for equal work."""
     same: tuple[str, ...] = ()
@@ -439,7 +438,7 @@ class Tried:
     best: Mapping[str, WhatIf] = attrs.field(factory=dict)
     """By resource of the critical path: the change with the largest gain among those that make the resource cheaper."""
     unknown: frozenset[str] = frozenset()
-    """Resources whose untried changes have, summed, more promise than their tried ones: `best` may be wrong there."""
+    """Resources whose untried changes promise more, in sum, than the tried ones: their item of `best` may be wrong."""
     other_work: tuple[str, ...] = ()
     """Names of changes with which the program does other work, so that its times cannot be compared."""
 
@@ -525,8 +524,8 @@ class Trials:
     ) -> Tried:
         """Try the changes, the most promising first, until the deadline; wait for those that were begun.
 
-        base: the result of the original run. advanced: called with the runs done and all runs known so far. spec: the
-        machine of the original run.
+        base: the result of the original run. advanced: called with the number of runs done, and of all runs planned so
+        far. spec: the machine of the original run.
         """
         self.spec = spec
         ahead = sorted(changes, key=lambda change: -change.promise)
@@ -653,7 +652,10 @@ class Trials:
 
 
 def merit_of(scenario: Scenario, base: Result) -> str:
-    """Return the time to improve: the one of `base`, a result, that the scenario's figure shows, else `elapsed_s`."""
+    """Return the name of the time to improve: the one that the scenario's figure shows, else `elapsed_s`.
+
+    base: the result of the original run.
+    """
     name = "" if scenario.figure is None else scenario.figure.y
     return name if name.endswith("_s") and isinstance(base.measured.get(name), float) else "elapsed_s"
 
@@ -668,8 +670,8 @@ def command_of(
 ) -> str:
     """Return the command line of a run, quoted for a shell; parameters at their defaults are left out.
 
-    more: entries of the machine that are set besides. sampled: whether instances of repeated phases were left out.
-    scenario, options: the program and the options of the run.
+    scenario, options: the program and the options of the run. parameters: by name. more: further entries of the machine
+    to set. sampled: whether instances of repeated phases were left out.
     """
     words = ["offloadrt", "run", _called(scenario)]
     for name, value in parameters.items():

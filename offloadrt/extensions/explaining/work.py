@@ -63,7 +63,7 @@ _ROUNDING = 1e-9
 def work_of(run: Run, causal_log: CausalLog) -> WorkDone:
     """Count the work (flops and bytes) of a recorded run in its measured time; causal_log: what was recorded of it.
 
-    Iterations of a loop that stand for others, which were not run, count for all of these.
+    An iteration that stands for others of its loop, which were not run, counts for all of them.
     """
     assert run.trace is not None
     spans = [(round(begin * PS_PER_S), round(end * PS_PER_S)) for begin, end, _ in run.windows.spans]

@@ -300,11 +300,11 @@ class OutcomeRecord:
 class FailureRecord:
     """A failing run, after it was made as small as possible.
 
-    `expected` is the outcome of the run with which others are compared: no fault is injected in it, and actors that are
-    ready at the same time run in the order in which they became ready. `detail` is the error's own traceback, or what
-    the checkers report; `token` is the text from which `replay` repeats the run. `is_error` tells whether it ended with
-    an error, rather than with another result. `faults` are the injected faults, and `schedule` says in sentences which
-    actors went on in another order.
+    `expected` is the outcome of the reference run: no fault is injected in it, and actors that are ready at the same
+    time run in the order in which they became ready. `is_error` tells whether the failing run ended with an error,
+    rather than with another result. `detail` is the error's own traceback, or what the checkers report. `faults` are
+    the injected faults, and `schedule` says in sentences which actors went on in another order. `token` is the text
+    from which `replay` repeats the run.
     """
 
     program: str
@@ -315,7 +315,7 @@ class FailureRecord:
     faults: list[str]
     schedule: list[str]
     tried: int
-    """The number of runs that were made to make it smaller."""
+    """The number of runs that were made to find a smaller failing run."""
     token: str
 
     @classmethod
@@ -330,8 +330,8 @@ class FailureRecord:
     ) -> FailureRecord:
         """Convert a failing run to a record for JSON, with its token; this runs the program again.
 
-        case: the run's schedule, costs and faults. reference: the outcome without these. schedule: lines that describe
-        the schedule. tried: how many runs were made to make the failure smaller.
+        case: the run's schedule, costs and faults. reference: the outcome of the run in which nothing is changed.
+        schedule: lines that describe the schedule. tried: how many runs were made to make the failure smaller.
         """
         from offloadrt.extensions.exploring.program import lost_updates, token_of
 
@@ -388,10 +388,10 @@ class ExplorationRecord:
 
 @attrs.frozen
 class EverywhereRecord:
-    """The JSON record of `explore --faults everywhere`, which cancels or fails one `await` of the program in each run.
+    """The JSON record of `explore --faults everywhere`: in each run, one `await` of the program gets a fault.
 
-    calls, waits: how many calls of the driver libraries and waits of threads the program has. runs: how many were made.
-    outcomes, failures: how the runs ended, and those that failed.
+    calls, waits: how many calls of the driver libraries and waits of threads the program has. runs: how many runs were
+    made. outcomes, failures: how the runs ended, and those that failed.
     """
 
     program: str

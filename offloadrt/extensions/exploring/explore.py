@@ -48,7 +48,7 @@ class Counted:
 
     outcome: RunOutcome
     number: int
-    """The number of the first run with it; -1 for the reference run, whose order was not changed."""
+    """The number of the first run with the outcome; -1 for the reference run, whose order was not changed."""
     case: ScheduleCase
     runs: int = 0
 
@@ -160,10 +160,10 @@ def explore(
 
 
 def fitted(program: Program, plan: SchedulePlan, duration: float) -> SchedulePlan:
-    """Return the plan of schedules adapted to a program, which is run once more for this.
+    """Return a plan of schedules adapted to a program, which is run once more for this.
 
-    duration: how long the program takes, in virtual seconds. A plan may need it, the number of moments at which the
-    schedule chooses, or the names of the machine's uncertain costs.
+    duration: how long the program takes, in virtual seconds. Some plans need it; others need the number of moments at
+    which the schedule chooses, or the names of the machine's uncertain costs.
     """
     plan = plan.fitted(duration, 1, program.costs() if plan.kind == "costs" else ())
     if plan.kind in ("pct", "delay"):
@@ -183,9 +183,9 @@ class _Reaching(Fifo):
 
 @attrs.frozen
 class CaseRun:
-    """The outcome of one run; for the strategy dfs also the moments at which another schedule may differ.
+    """The outcome of one run, and, for the strategy dfs, its chances.
 
-    `chances` are these moments.
+    A chance is a moment at which another schedule may let another thread or part of the machine go on.
     """
 
     outcome: RunOutcome
@@ -271,7 +271,7 @@ class WitnessedProgram(Program, Protocol):
 class Everywhere(CountedOutcomes):
     """The outcomes of runs with a fault at each await of a program: a call fails, or a waiting thread dies.
 
-    Any outcome that is not documented is a failure.
+    An outcome is a failure unless it is the program's result or a documented error.
     """
 
     calls: int

@@ -23,7 +23,7 @@ def violations(device: OffloadDevice) -> list[str]:
 
 
 def unreturned(device: OffloadDevice) -> list[str]:
-    """Describe the device blocks that a program has leaked at its exit, if only the runtime allocates for it.
+    """Describe the device blocks that a program has not freed at its exit, if only the runtime allocates for it.
 
     Returns an empty list after a failed free or a fatal error: the driver takes such blocks back at the process's end.
     """

@@ -51,13 +51,10 @@ _TIMES = ("_s", "_ms", "_us", "_ns", "time", "elapsed", "speedup", "ratio")
 
 @attrs.frozen
 class RunOutcome:
-    """What a run ended with: an error, the reports of checkers, or a result. Runs with equal keys ended alike.
-
-    `is_error` tells whether it is an error.
-    """
+    """How a run ended: with an error, with reports of checkers, or with a result."""
 
     key: str
-    """Two outcomes with the same key are the same outcome."""
+    """Runs whose outcomes have equal keys ended alike."""
     text: str
     """The outcome in one line."""
     is_error: bool
@@ -168,7 +165,8 @@ class AwaitRecorder(trio.abc.Instrument):
     def call_faults(self) -> list[str]:
         """Return a fault, as `--faults` writes it, for each recorded call.
 
-        A call fails once. An allocation also fails in all later calls of its kind, as if device memory were exhausted.
+        It lets the call fail once. If the call is an allocation, all later allocations fail, too, as if device memory
+        were exhausted.
         """
         seen: Counter[str] = Counter()
         faults = []
@@ -191,7 +189,7 @@ def _actor_of(task: Task) -> Actor | None:
 class EndCheck:
     """Checks the state of the runtime at the end of a run, and collects the invariants that are violated.
 
-    After an error it first shuts the program down. `violations` has a sentence for each.
+    After an error, the check first shuts the program down. `violations` has a sentence for each violated invariant.
     """
 
     violations: list[str] = attrs.field(factory=list)
@@ -249,8 +247,8 @@ class Ended:
     ) -> Ended:
         """Make the record of a run that has ended.
 
-        reports: return the reports of its checkers. Such reports, and violations that `end_check` found, replace
-        `outcome`.
+        reports: functions that return the reports of the run's checkers. Such reports, and violations that `end_check`
+        found, replace `outcome`.
         """
         if found := [line for report in reports for line in report()]:
             outcome = reported(found)
@@ -391,9 +389,9 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Run a program twice, with a case's schedule and without; return reports of the runtime library's mistakes.
+    """Run a program under a case and once more without changes; return reports of errors of the runtime library itself.
 
-    case: the schedule, costs and faults of the first run.
+    case: the schedule, costs and faults of the first of the two runs.
     """
     found: list[str] = []
     for title, one in (("in this schedule", case), ("in the order of scheduling", ScheduleCase())):
@@ -511,8 +509,8 @@ class _Departed:
 class StoryStrategy(Watched):
     """A scheduling strategy that chooses as ``strategy`` does, and records each change of order to describe it later.
 
-    A change of order: an actor (a thread or part of the machine) is passed over or held back. departed: these changes,
-    in their order.
+    In a change of order, an actor (a thread or part of the machine) is passed over or held back. departed: these
+    changes, in the order in which they happened.
     """
 
     departed: list[_Departed] = attrs.field(init=False, factory=list)
@@ -552,7 +550,7 @@ class StoryStrategy(Watched):
     def lines(self) -> list[str]:
         """Describe each change of order in a line of text: which actor was passed over or held back.
 
-        A second line says which actors (threads or parts of the machine) went on before that actor did.
+        A second line says which other actors (threads or parts of the machine) went on before it.
         """
         lines = []
         for one in self.departed:
@@ -567,8 +565,8 @@ class StoryStrategy(Watched):
 def story_of(program: Program, case: ScheduleCase) -> list[str]:
     """Run a program once more; return as lines of text what is special in a case: faults, changed costs and order.
 
-    case: the schedule, costs and faults. The order is changed where another actor goes on than the one that became
-    ready first.
+    case: the schedule, costs and faults. The order is changed where the actor (thread or part of the machine) that goes
+    on is not the one that became ready first.
     """
     told = StoryStrategy(case.strategy)
     program.run(case, told)

@@ -27,25 +27,25 @@ from offloadrt.study.errors import UserError, did_you_mean
 class ScheduleCase:
     """Everything that makes one run of a program differ from others: its schedule, costs and faults.
 
-    The schedule is a strategy with its numbers, or a list of recorded departures: moments at which another actor
-    (thread or part of the machine) goes on than the one that became ready first. `seed` is the seed of the strategy's
-    random choices; `departures` are the recorded ones.
+    The schedule is a strategy with its numbers, or a list of recorded departures. A departure is a moment at which the
+    actor (thread or part of the machine) that goes on is not the one that became ready first. `seed` is the seed of the
+    strategy's random choices; `departures` are the recorded ones.
     """
 
     kind: str = "fifo"
     """The strategy: "fifo", "random", "pct", "delay" or "schedule" (recorded departures)."""
     seed: int = 0
     bound: int = 0
-    """The depth of pct, or the number of delays of delay."""
+    """For pct its depth, and for delay the number of delays."""
     steps: int = 0
-    """The number of steps among which the steps of priority changes (pct) and delays are drawn."""
+    """The number of scheduling steps among which those with a priority change (pct) or a delay are drawn."""
     length: float = 0.0
-    """In virtual seconds: the reach of pct and of a schedule, or the longest delay."""
+    """In virtual seconds: how late pct or a recorded schedule may let an actor go on, or the longest delay of delay."""
     departures: tuple[Departure, ...] = ()
     costs: tuple[tuple[str, float], ...] = ()
-    """Entries of the machine, each with the quantile of its range (0 to 1) that it has; all others are at the mean."""
+    """Machine entries with the quantile of their range (0 to 1) at which each is set; all others are at the mean."""
     jitter: float = 0.0
-    """By which fraction each single cost of the host varies; 0 leaves the machine's own value."""
+    """The fraction by which each single cost of the host varies; 0 leaves the machine's own value."""
     faults: tuple[str, ...] = ()
     """Faults to inject, besides those in the program's own options."""
 
@@ -64,7 +64,7 @@ class ScheduleCase:
 
     @property
     def size(self) -> int:
-        """Return how large the case is, for making failing cases smaller: its changes of order plus its changed costs.
+        """Return the number of changes of order plus changed costs, by which smaller failing cases are searched for.
 
         A change of order is a moment at which another actor goes on than the one that became ready first.
         """
@@ -143,11 +143,11 @@ _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 class SchedulePlan:
     """Plans schedules: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
-    LENGTH is a virtual time (`20us`): for pct how late an actor may be at a time, for delay the longest delay, for dfs
-    how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then
-    enumerates the orders of actors that are ready at the same instant. `text` is the plan as the user wrote it; `kind`
-    is the strategy's name, and `bound`, `length` and `jitter` are its numbers (`length` None: the program's duration).
-    `steps` is how many choices a run has among which changes of order are drawn. `first_seed` is the seed of the first
+    LENGTH is a virtual time (`20us`). For pct it says how late an actor may go on, for delay it is the longest delay,
+    and for dfs how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for
+    dfs, which then enumerates the orders of actors that are ready at the same instant. `text` is the plan as the user
+    wrote it; `kind` is the strategy's name, and `bound`, `length` and `jitter` are its numbers (`length` None: the
+    program's duration). `steps` is the number of scheduling choices in a run. `first_seed` is the seed of the first
     run; each further run has the next one.
     """
 

@@ -71,8 +71,9 @@ class HostLoop(Generic[Op]):
     start: Node[Op] = attrs.field(factory=Node)
     """The node at which a round begins."""
     turn: Node[Op] = attrs.field(factory=Node)
-    """The node from which control goes to the body or, unless the loop is endless, to what follows. It has no
-    successors in code that is never reached."""
+    """The node from which control goes to the body or, unless the loop is endless, to what follows the loop.
+
+    It has no successors in code that is never reached."""
     head: list[Piece[Op]] = attrs.field(factory=list)
     """The nodes, in nested pieces, of what decides whether there is another round: the test, or the next element."""
     body: list[Piece[Op]] = attrs.field(factory=list)
@@ -273,9 +274,9 @@ K = TypeVar("K", _Round, _Handlers)
 class FlowBuilder(Generic[Op, S]):
     """Builds a function's control-flow graph while a walk goes through the function's source.
 
-    scope: what the names stand for. Where paths meet, the builder asks the scope to decide what the names stand for
-    from there on. After a jump there is no path: what is built there has no predecessor, and what its names stand for
-    does not count where paths meet.
+    scope: what the names stand for. Where paths meet, the builder asks the scope what the names stand for from there
+    on. After a jump there is no path. Code there gets nodes without a predecessor, and what its names stand for is not
+    taken into account where paths meet.
     """
 
     def __init__(self, scope: S) -> None:
@@ -334,7 +335,7 @@ class FlowBuilder(Generic[Op, S]):
     def leave_function(self, last: Walk) -> None:
         """Add a ``return`` to the graph: the path goes through ``finally`` blocks, then `last`, to the exit.
 
-        last: walks through what happens last in the function.
+        last: a function that walks through what is executed just before the function is left.
         """
         self._pass_to(None)
         last()
@@ -565,7 +566,7 @@ def shares(weights: Sequence[int]) -> list[float]:
 
 
 def known(test: ast.expr | None) -> float | None:
-    """Return the probability that a condition holds, if it is a constant or if `expect` gives it; else None.
+    """Return the probability that a condition holds, if it is a constant or a call of `expect` states it; else None.
 
     test: the condition, as an expression of the source.
     """
@@ -585,7 +586,8 @@ def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
     """Return the probability that a condition holds, computed from the weights of its two sides.
 
     test: the condition, as an expression of the source. then, other: the weights of the side where it holds and of the
-    other one: NEVER, LEAVES or STAYS. Each part of ``and`` and ``or`` counts as a separate branch.
+    other side: NEVER if that side raises, LEAVES if it leaves the loop, or STAYS. Each part of ``and`` and ``or``
+    counts as a separate branch.
     """
     holds = known(test)
     if holds is not None:

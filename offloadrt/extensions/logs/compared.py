@@ -48,9 +48,9 @@ class LoggedDifference:
 
 @attrs.frozen
 class LogComparison:
-    """The comparison of two logs; each pair has the first log's value and the second one's.
+    """The comparison of two logs. In each pair, the first value is that of the first log.
 
-    `events` are the numbers of events. `logs` are the names of the files.
+    `logs` are the names of the files, and `events` the numbers of events in them.
     """
 
     logs: tuple[str, str]

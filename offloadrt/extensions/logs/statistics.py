@@ -25,7 +25,7 @@ _OF_LOCKS = frozenset({"LockWait", "LockAcquire", "LockRelease"})
 class EndedWait:
     """A wait of an actor (a thread, or a part of the machine) for a lock, which has ended.
 
-    `since_ps` is when it began, in picoseconds.
+    `lock` is the lock's name, and `since_ps` the time at which the wait began, in picoseconds.
     """
 
     lock: str
@@ -62,12 +62,14 @@ class LockWaits:
         return self._waits.get(actor)
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
-        """Read the next event of a trace; return the wait of its actor that ends with it, or None.
+        """Read the next event of a trace; return the wait of its actor that ends with this event, or None.
 
-        lock: the lock of a lock's event, ignored for others. An actor that waits and then does anything but get the
-        lock has given up. It has also given up if it gets the lock after the lock had been free, unless it was woken to
-        try again: then a second `LockWait` came while the lock was free, or at a release by one of several holders.
-        label, time_ps, actor: the event's kind, its time in picoseconds, and the index of its actor.
+        label, time_ps, actor: the event's kind, its time in picoseconds, and the index of its actor. lock: the lock
+        that the event is about; ignored for other events.
+
+        A waiting actor whose next event is not that it gets the lock has given up. So has one that gets a lock which
+        had been free for some time, unless it had been woken: then it has a second `LockWait`, either while the lock is
+        free or at the moment of a release.
         """
         if label not in _OF_LOCKS and actor not in self._waits:
             return None
@@ -110,9 +112,9 @@ _UNUSED = TracedLock(0, 0, 0.0, 0.0, 0.0)
 
 @attrs.define
 class EngineUse:
-    """The copies of one copy engine in a trace; `busy_s` sums their virtual seconds.
+    """The copies of one copy engine of a device in a trace; `busy_s` sums their virtual seconds.
 
-    `bytes` is the number of bytes of all `copies`. `engine` is its name on the device.
+    `copies` is their number, `bytes` the bytes of all of them. `engine` is the engine's name.
     """
 
     device: int

@@ -198,7 +198,7 @@ Tree = Callable[[int, int], tuple[int, list[int]]]
 
 
 def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return (parent, children) of a rank, counted from the root, in a binary tree (Open MPI's topo_build_tree)."""
+    """Return (parent, children) of a rank in a binary tree whose root is rank 0 (Open MPI's topo_build_tree)."""
     level = (rank + 1).bit_length() - 1
     width, place = 1 << level, rank + 1 - (1 << level)
     parent = place % (width // 2) + width // 2 - 1 if level else 0
@@ -208,14 +208,14 @@ def binary_tree(rank: int, size: int) -> tuple[int, list[int]]:
 def near_binomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
     """Return (parent, children) of a rank in a binomial tree whose children are ordered from the nearest rank on.
 
-    It is the tree of Open MPI's topo_build_bmtree. Ranks count from the root, which has number 0.
+    It is the tree of Open MPI's topo_build_bmtree. Its root is rank 0.
     """
     children = [rank + distance for distance in doublings(size - rank) if distance > rank]
     return rank - below(rank) if rank else 0, children
 
 
 def four_nomial_tree(rank: int, size: int) -> tuple[int, list[int]]:
-    """Return (parent, children) of a rank, counted from the root, in a tree of radix 4 (topo_build_kmtree)."""
+    """Return (parent, children) of a rank in a tree of radix 4 whose root is rank 0 (topo_build_kmtree)."""
     mask = 1
     while mask < size and rank % (4 * mask) == 0:
         mask *= 4

@@ -523,7 +523,8 @@ class Comm:
     async def run(self, call: str, at: str, body: Run) -> None:
         """Carry out a blocking collective in the calling thread, and return when it is done.
 
-        call, at: the MPI call's name and the program's line, for reports. body: sends and receives its messages.
+        call, at: the MPI call's name and the program's line, for reports. body: a function that sends and receives the
+        collective's messages.
         """
         channel = self._channel(call, at, background=False)
         with self.endpoint.call(call, at):
@@ -532,7 +533,8 @@ class Comm:
     def start(self, call: str, at: str, body: Run) -> MpiRequest:
         """Begin a nonblocking collective, which goes on in the background; return the request to wait for.
 
-        call, at: the MPI call's name and the program's line, for reports. body: sends and receives its messages.
+        call, at: the MPI call's name and the program's line, for reports. body: a function that sends and receives the
+        collective's messages.
         """
         channel = self._channel(call, at, background=True)
         request = MpiRequest(self.endpoint, call, f"on {self.name}", at=at)

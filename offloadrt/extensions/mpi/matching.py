@@ -36,7 +36,7 @@ class MatchQueues(Generic[R, M]):
         """(source, tag, message) in the order in which they arrived."""
 
     def post(self, source: int, tag: int, receive: R) -> M | None:
-        """Post a receive; return the message that matches it, or None if it was put into the queue.
+        """Post a receive; return the message that matches it, or None if the receive was put into its queue.
 
         source, tag: those of the receive; either may be a wildcard.
         """
@@ -46,7 +46,10 @@ class MatchQueues(Generic[R, M]):
         return self.unexpected.pop(place)[2]
 
     def arrive(self, source: int, tag: int, message: M) -> R | None:
-        """Let a message arrive; return the receive that matches it, or None if it was put into the queue."""
+        """Let a message arrive; return the receive that matches it, or None if the message was put into its queue.
+
+        source, tag: those of the message.
+        """
         for place, (wanted_source, wanted_tag, receive) in enumerate(self.posted):
             if matches(wanted_source, wanted_tag, source, tag):
                 del self.posted[place]

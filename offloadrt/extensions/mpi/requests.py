@@ -111,7 +111,7 @@ class PendingWait:
         """The signal on which its thread is parked; None if it is not parked."""
 
     def count(self, request: MpiRequest) -> None:
-        """Count one more complete request, and wake the waiting thread if no further one is needed."""
+        """Count one more complete request, and wake the waiting thread if that was the last one that it needs."""
         self.left -= 1
         if self.left <= 0:
             self.wake()
@@ -326,7 +326,10 @@ def _taken(requests: Sequence[MpiRequest]) -> list[int]:
 
 @checks_arguments
 class PersistentRequest(MpiRequest):
-    """A send or receive to be started again and again, each time by `begin` (MPI_Send_init, MPI_Recv_init)."""
+    """A send or receive that can be started again and again (MPI_Send_init, MPI_Recv_init).
+
+    begin: a function that begins the operation once; it gets the program's line.
+    """
 
     __slots__ = ("_begin", "_current")
 

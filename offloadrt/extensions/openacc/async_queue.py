@@ -37,7 +37,7 @@ class AsyncQueue:
 
     @property
     def used(self) -> bool:
-        """Tell whether the queue has a stream, as a directive has used the queue since a stream was last given back."""
+        """Tell whether the queue has a stream: it gets one from the first directive that uses it."""
         return self.stream is not None
 
     async def use(
@@ -50,8 +50,8 @@ class AsyncQueue:
 
         device: where the directive runs. queue: the directive's own object, whose stream is set to this one. work:
         called with `device` and `queue`. The directive may leave work for later, such as a free after its copies; the
-        next call of `drain` does this. If `work` ends by an exception or a cancellation, the caller of `use` has to do
-        it.
+        next call of `drain` does this work. If `work` ends by an exception or a cancellation, the caller of `use` has
+        to do it.
         """
         queue.lasts = True
         locked = not (device.plugin.shared_streams and self.used)

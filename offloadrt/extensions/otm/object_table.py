@@ -87,8 +87,9 @@ class Candidate:
 class Placed:
     """Says how the device reaches an object (array) that is in use: copied, migrating or pinned on the host.
 
-    density: accesses per element; None where it is not known. rank: by the frequency of accesses, the most first.
-    mechanism: `explicit` (copied), `implicit` (migrating) or `pinned` on the host.
+    nbytes: the object's size. rank: its rank by the frequency of accesses; 1 is the object that is accessed most.
+    density: accesses per element; None where it is not known. mechanism: `explicit` (copied), `implicit` (migrating) or
+    `pinned` on the host.
     """
 
     nbytes: int
@@ -287,7 +288,8 @@ class ObjectTable:
     def extent(self, one: ManagedObject, items: Iterable[MapItem]) -> int:
         """Return how many bytes of device memory an object takes at most with these map items and its deferred maps.
 
-        Each section is a separate block, and may be the only one in its last segment of device memory.
+        one: the object. The bytes of each section are rounded up to whole segments of device memory, as if no two
+        sections shared a segment.
         """
         own = [(item.begin, item.size) for item in (*items, *one.open) if item.array is one.array]
         segments = 0
@@ -401,12 +403,12 @@ class ObjectTable:
             one.running -= 1
 
     def leave(self, array: HostArray, has_block: bool) -> bool:
-        """Release an object if it stops being active when a construct that used it has ended; tell whether it does.
+        """Release an object if the end of a construct that used it makes it inactive; tell whether it was released.
 
-        has_block: whether any of it is in the present table. An explicit object stays active as long as it has a block.
-        When other objects stop is what ``leave`` of the profile says. ``region``: at the end of the target region, or
-        of the data directive that has pinned it. ``data``: at the end of the last construct that maps it. ``program``:
-        never. array: the object.
+        array: the object. has_block: whether any of it is in the present table. An explicit (copied) object stays
+        active as long as it has a block. For others, the profile's entry ``leave`` decides. ``region``: they leave at
+        the end of the target region, or of the data directive that has pinned them. ``data``: at the end of the last
+        construct that maps them. ``program``: never.
         """
         one = self._objects.get(array)
         if one is None or array not in self._active or one.running or has_block or self.spec.leave == "program":

@@ -26,7 +26,7 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 
 class KeepMapped(Copy):
-    """Works as `copy` does, but a section that was mapped once stays on the device until its array is freed."""
+    """Handles map clauses as the policy `copy` does, but keeps a section on the device until its array is freed."""
 
     name: ClassVar[str] = "keep_mapped"
 

@@ -199,7 +199,7 @@ class Algorithms(ABC):
         )
 
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::any_of``: tell whether the predicate holds for some element.
+        """Run ``std::any_of``: tell whether the predicate, a kernel with these arguments, holds for some element.
 
         Returns None where an array is a phantom (without values).
         """
@@ -218,7 +218,7 @@ class Algorithms(ABC):
         return None if count is None else count == first.nbytes // first.itemsize
 
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::none_of``: tell whether the predicate holds for no element.
+        """Run ``std::none_of``: tell whether the predicate, a kernel with these arguments, holds for no element.
 
         Returns None where an array is a phantom (without values).
         """

@@ -164,7 +164,10 @@ class Marker(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a barrier (the host's wait after an offloaded algorithm) is kept: by what comes next, or OFF: all are."""
+    """Why a barrier (the host's wait after an offloaded algorithm) is kept: its value says this in words.
+
+    OFF: all barriers are kept. VALUE: the algorithm returns a value. Others: what the host does next.
+    """
 
     ACCESS = "the host loads or stores"
     STACK = "the host accesses the stack, which the device can reach (system USM)"
@@ -504,8 +507,8 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
     def meet(self, marker: Marker | None, name: str, node: ast.AST, unseen: bool = True) -> None:
         """Append an operation to the path through the function; do nothing if `marker` is None.
 
-        marker: the kind of operation. name: what is called or accessed. unseen: whether it is plain Python, so that the
-        emulator does not notice it when the program runs. node: the expression or statement that is it.
+        marker: the kind of operation. name: what is called or accessed. node: its expression or statement in the
+        source. unseen: whether it is plain Python, so that the emulator does not notice it when the program runs.
         """
         if marker is not None:
             operation = self.operation(marker, name, node)

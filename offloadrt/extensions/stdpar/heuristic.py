@@ -171,9 +171,10 @@ class HeuristicDatabase:
 
 
 class Sampling(enum.Enum):
-    """Where a run that only measures executes algorithms (``ACPP_STDPAR_HOST_SAMPLING``, ``…_OFFLOAD_SAMPLING``).
+    """Where a run that only takes measurements executes algorithms.
 
-    HOST or OFFLOAD: all of them on the host or on the device. NONE: the run is none that only measures.
+    HOST or OFFLOAD: all of them on the host, or on the device (``ACPP_STDPAR_HOST_SAMPLING``, ``…_OFFLOAD_SAMPLING``).
+    NONE: the run is an ordinary one.
     """
 
     NONE = "none"
@@ -221,9 +222,9 @@ class HeuristicRules:
 class OffloadDecision:
     """A decision of the offload heuristic: when and before which operation it was made, and from which estimates.
 
-    host_s, offload_s: estimated times in seconds of the next `predicted` operations, with the transfer of their data
-    where it is needed. changed: whether operations ran on the other one of host and device before. time_s: the virtual
-    time of it. offload: whether operations run on the device from then on. why: the reason.
+    time_s: the virtual time of the decision. offload: whether operations run on the device from then on, rather than on
+    the host. changed: whether this differs from before. host_s, offload_s: estimated times in seconds of the next
+    `predicted` operations on host and device, with the transfer of their data where it is needed. why: the reason.
     """
 
     time_s: float

@@ -181,7 +181,7 @@ class HostThread(Algorithms, ProgramThread):
         kind: Kind = "static",
         align: int = 16,
     ) -> UsmArray:
-        """Make an array on the thread's stack or on the C library's heap.
+        """Make an array on the thread's stack, or with the kind ``heap`` on the C library's heap.
 
         Without system USM the device can use neither. fill: the first values. kind: ``heap``; with any other, the array
         is on the stack. align: in bytes.
@@ -447,9 +447,10 @@ KEPT: Final = tuple(_REASONS.values())
 def algorithm_figures(algorithms: Mapping[str, float], barriers: Mapping[Hashable, float]) -> dict[str, float | int]:
     """Return figures about a program's algorithms and barriers, by name.
 
-    They count the algorithms called, offloaded and run on the host, the waits, the prefetches, the allocations that
-    shared USM replaces, and the barriers kept for each reason; and they give the share of the barriers that were
-    elided.
+    algorithms: counts by name, as from `StdPar.algorithms`. barriers: how often each decision about a barrier was made,
+    as from `StdPar.barriers`. The figures are the algorithms called, offloaded and run on the host, the waits, the
+    prefetches, the allocations that shared USM replaces, the barriers kept for each reason, and the share of the
+    barriers that were elided.
     """
     counts = {name: round(count) for name, count in algorithms.items()}
     reasons = dict.fromkeys(KEPT, 0.0)

@@ -75,7 +75,10 @@ bench = Bench.of("offloadrt.papers.exahype")
 
 @attrs.frozen
 class ScalingGrid(JudgingGrid):
-    """The runs on which the ExaHyPE paper's claims are judged: numbers of threads, patches in a batch, work."""
+    """The runs on which the ExaHyPE paper's claims are judged.
+
+    `threads` are the numbers of threads, and `batches` the numbers of patches in a batch.
+    """
 
     threads: tuple[int, ...]
     ends: tuple[int, ...]
@@ -84,7 +87,7 @@ class ScalingGrid(JudgingGrid):
     alone: tuple[int, ...]
     """The batches at which one thread is measured alone."""
     gains: tuple[int, ...]
-    """The batches at which the gain of one memory over another is measured."""
+    """The batches at which the gain of one kind of memory (`Setup.memory`) over another is measured."""
     work: Mapping[str, int]
     """The amount of work by kind: numbers of patches, and smallest numbers of batches per thread."""
 
@@ -162,7 +165,8 @@ def strong(
     """Measure the time t(T, n) per volume with T threads and batches of n patches, in strong scaling; for judges.
 
     It is extrapolated from two runs, one with half the patches, so that costs of the start do not count. case: the
-    equations and other parameters. memory: the `Setup`'s. threads: by default the grid's. Call it with `yield from`.
+    equations and other parameters. memory: the value of `Setup.memory`. threads: by default the grid's. Call this with
+    `yield from`.
     """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
@@ -180,8 +184,8 @@ def weak(
 ) -> Times:
     """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    memory: the `Setup`'s. Each thread has the grid's number of patches, or two of the largest batches. per_thread:
-    divide by the volumes of one thread instead of those of all threads.
+    memory: the value of `Setup.memory`. Each thread has the grid's number of patches, or two of the largest batches.
+    per_thread: divide by the volumes of one thread instead of those of all threads.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -192,9 +196,9 @@ def weak(
 
 
 def saturation(curve: Mapping[int, float]) -> int | None:
-    """Return the smallest batch n of a curve (time by n) where batches of 2n take 0.85 of its time or more, or None.
+    """Return the smallest batch n for which batches of 2n take at least 0.85 of its time; None if there is none.
 
-    The factor is the paper's relation for Euler 2D: from there on a doubled batch barely pays.
+    curve: the time by n. The factor 0.85 is the paper's for Euler 2D: from such an n on, a doubled batch barely pays.
     """
     saturated = bench.claims["exahype.obs1.sat2d"]
     for batch, time in sorted(curve.items()):
@@ -206,10 +210,10 @@ def saturation(curve: Mapping[int, float]) -> int | None:
 def saturations(
     look: Callable[..., Times], threads: Sequence[int], batches: Sequence[int]
 ) -> Asking[dict[int, int | None]]:
-    """Return the saturation batch at each number of threads, or None. `look(threads=…, batches=…)` measures the times.
+    """Return, by number of threads, the batch from which on a doubled one barely pays (`saturation`), or None.
 
-    The two largest of `batches` are measured only where the smaller ones do not saturate, because the answer is the
-    same.
+    look: measures times; called as `look(threads=…, batches=…)`. The two largest of `batches` are measured only where
+    no smaller one saturates.
     """
     *first, second_largest, largest = batches
     t = yield from look(threads=threads, batches=first)

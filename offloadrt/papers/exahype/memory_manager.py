@@ -75,9 +75,9 @@ class ManagerStatistics:
 class BlockManager(ABC, Generic[B]):
     """Pools memory blocks; one instance serves all threads and all devices of a process.
 
-    A request or a free costs the profile's `gpu_memory_manager.hand_out` while the (binary) semaphore is held;
-    `gpu_memory_manager.uncontended` is an ablation. The semaphore is one of `program.locks()`, called ``gpu memory
-    manager``; from the second manager on, with a number.
+    A request or a free holds a binary semaphore for the seconds that the profile's `gpu_memory_manager.hand_out` gives;
+    with `gpu_memory_manager.uncontended` (for an ablation) nobody waits for it. The semaphore is one of
+    `program.locks()`, called ``gpu memory manager``; from the second manager on, with a number.
     """
 
     def __init__(self, program: OpenMP) -> None:
@@ -110,8 +110,9 @@ class BlockManager(ABC, Generic[B]):
     ) -> B:
         """Hand out a block of exactly `nbytes` bytes, with a copy of the first `nbytes` of `source` in it.
 
-        The thread `t` gets the first free block of that size, in the order in which they were first allocated. phantom:
-        whether a new block has no bytes (None: as the program's arrays). Raises OutOfDeviceMemory and CopyFailed.
+        The thread `t` gets the free block of that size that was allocated first. device: the device's number; None: the
+        thread's default device. phantom: whether a new block has no bytes (None: as the program's arrays). Raises
+        OutOfDeviceMemory and CopyFailed.
         """
         number = t.omp_get_default_device() if device is None else device
         ghost = self.program.phantom if phantom is None else phantom

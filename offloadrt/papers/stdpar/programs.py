@@ -38,9 +38,7 @@ class Timing:
     """Says which part of a run the application's authors time, and which rates they compute."""
 
     round: str
-    """A place at which the application calls an algorithm once in each iteration. The time from its first to its last
-    call is measured.
-    """
+    """The place of a call of an algorithm in each iteration. What is timed lies between the first and the last call."""
     warm_up: int = 0
     """The number of iterations at the beginning that are not timed."""
     rates: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)

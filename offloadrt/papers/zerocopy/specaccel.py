@@ -100,7 +100,10 @@ Forget = Callable[[omp.HostArray], None]
 
 @attrs.frozen
 class Ends:
-    """Chooses for a run low, mean or high values of ranges of inputs: of sizes, run lengths and kernels' work."""
+    """Says for a run whether inputs have the low, mean or high value of their ranges.
+
+    `sizes`, `lengths` and `kernel_work` are these words for sizes, run lengths and kernels' work.
+    """
 
     sizes: str = "mean"
     lengths: str = "mean"
@@ -147,13 +150,17 @@ PAIR_BYTES = 2 * DOUBLE
 
 @attrs.frozen
 class Ep:
-    """The benchmark Ep: kernels fill an array of `nbytes` with pairs of numbers and tally them, `chunks` times."""
+    """The benchmark Ep: kernels fill an array of `nbytes` with pairs of numbers and tally them, `chunks` times.
+
+    `step_numbers` returns, for a number of iterations, those that are run.
+    """
 
     nbytes: int
     chunks: int
     flops: float
     """Flops for each pair."""
     efficiency: float
+    """The fraction of the device's arithmetic peak that the kernels can reach."""
     step_numbers: StepNumbers = range
 
     @classmethod
@@ -254,14 +261,15 @@ class CellSweep:
 
 
 def streamed(name: str, uses: tuple[str, ...], doubles: int, lines: bool = False) -> CellSweep:
-    """Make a sweep that memory bounds. `doubles`: what it reads and writes of a cell, with an operation for each."""
+    """Make a sweep that the memory bandwidth limits. `doubles`: those read and written per cell, a flop each."""
     return CellSweep(name, uses, doubles, doubles * DOUBLE, lines)
 
 
 def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
     """Make the kernels of `compute_rhs` and `add` (rhs.c and add.c), which a time step runs besides its solves.
 
-    derived: doubles of a cell in `DERIVED`. faces: kernels for the two outer layers, in each direction.
+    derived: doubles of a cell in the array `DERIVED`. faces: how many kernels treat the two outer layers, in each
+    direction.
     """
     return (
         streamed("derive", (STATE, DERIVED), UNKNOWNS + derived),
@@ -284,7 +292,7 @@ class Solver:
     cells: int
     steps: int
     derived: int
-    """Doubles of a cell in `DERIVED`."""
+    """Doubles of a cell in the array `DERIVED` of derived fields, such as velocities."""
     stack: dict[str, int]
     """The bytes of a cell in each of the arrays on the stack."""
     sweeps: tuple[CellSweep, ...]

@@ -23,7 +23,7 @@ class BenchmarkRow(msgspec.Struct, frozen=True):
 
     `what` is the measured operation and `variant` a variant of it, as the benchmark program calls them. `size` is the
     operation's size, mostly in bytes. `threads` is the number of threads that made it at the same time, `n` the number
-    of measurements, and the times are percentiles. `p10_s` is the tenth and `p90_s` the ninetieth of them.
+    of measurements. `p10_s`, `median_s` and `p90_s` are the tenth percentile, the median and the ninetieth percentile.
     """
 
     what: str
@@ -69,7 +69,7 @@ class BenchmarkRun:
 
 
 def read_benchmarks(path: Path) -> BenchmarkRun:
-    """Read a file of benchmarks; lines of `offload.cu` are left out, since their times are to be predicted.
+    """Read a file of benchmarks, without the lines of `offload.cu`: the emulator predicts the times of that benchmark.
 
     Raises CalibrationError for an unusable file.
     """

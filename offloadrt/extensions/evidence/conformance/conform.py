@@ -89,7 +89,8 @@ class Statement(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True, order=True):
     """An entry of the present table as LLVM prints it: the bytes [off, off + len) of an array, and reference counts.
 
-    dyn, hold: the dynamic count and that of the modifier ompx_hold, as text. arr: the array's name.
+    arr: the array's name. dyn, hold: the dynamic reference count, and the count of mappings with the modifier
+    ompx_hold, both as text.
     """
 
     arr: str
@@ -238,8 +239,8 @@ class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
 class MemcpyStep(StepSpec, frozen=True, tag="memcpy"):
     """A recorded call of omp_target_memcpy between an array and the device block `h`; offsets are in bytes.
 
-    `arr` is the array's name and `dir` the direction. `hoff` is the offset in the array, `off` that in the device
-    block. `bytes` is the number of copied bytes.
+    `arr` is the array's name and `dir` the direction. `hoff` is the offset in the device block, `off` that in the
+    array. `bytes` is the number of copied bytes.
     """
 
     h: str
@@ -287,6 +288,7 @@ class RecordedProgram(msgspec.Struct, frozen=True):
     element_bytes: Literal[4] = 4
 
     ELEMENT_BYTES: ClassVar[int] = 4
+    """The only size of an array element that can be replayed."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for an inconsistency; msgspec adds the place in the file."""
@@ -415,7 +417,11 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 
 
 class Replay:
-    """Replays a recorded program (case) and compares each step with the record; `lowering`: map items, too."""
+    """Replays a recorded program and compares each step with the record.
+
+    case: the program. machine: the machine's name. lowering: whether the map items that the compiler passes to the
+    runtime are compared, too.
+    """
 
     def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case

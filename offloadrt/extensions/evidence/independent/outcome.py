@@ -41,13 +41,13 @@ class PredictedValue:
     low: float | None = None
     high: float | None = None
     first: float | None = None
-    """The prediction made before anybody had compared; None if the measured number was given from the start."""
+    """The prediction made before anyone had compared. None if the measured number was known from the start."""
     left_out: float | None = None
     """The prediction without what was measured on the machine; `emulated` again if its profile has no measurement."""
     reason: str = ""
-    """Why the value is not predicted; empty if it is."""
+    """Why the value is not predicted; empty if it is predicted."""
     difference_to: str = ""
-    """The name of another value, to which all numbers are differences; empty if they are none."""
+    """If all numbers here are differences to another value: that value's name; else empty."""
 
     @property
     def ratio(self) -> float | None:
@@ -80,7 +80,7 @@ class PredictedValue:
 class PredictedEntry:
     """One measured result of the file of measurements (an entry): its values with their predictions.
 
-    `id` is the entry's name and `kind` the kind of measurement, by which accuracies are grouped.
+    `id` is the entry's name and `kind` the kind of measurement: accuracies are computed for each kind.
     """
 
     id: str
@@ -95,7 +95,7 @@ class PredictedEntry:
     machine: str = ""
     """The machine's profile with which it is predicted; empty if nothing is run."""
     missed: Mapping[str, str] = attrs.field(factory=dict)
-    """By value: why its measurement lies outside the interval of the draws; `*` stands for all other values."""
+    """By value: why its measurement lies outside the predicted interval; `*` stands for all values not named."""
 
     def why_missed(self, name: str) -> str:
         """Return why a value's measurement lies outside its interval; an empty text if that is unknown."""
@@ -161,8 +161,9 @@ class KindAccuracy:
 class ModelError:
     """How far off the predictions of one kind of measurements are on all machines except one.
 
-    The numbers are factors of predicted over measured time, or the inverse. They are the error to be expected on the
-    machine that is left out. `values` is the number of values that are included, `median` the median of their factors.
+    These factors, of predicted over measured time or its inverse, are the error to expect on the machine that is left
+    out. `kind` is the kind of measurements, `values` the number of included values, `median` the median of their
+    factors.
     """
 
     kind: str
@@ -188,16 +189,16 @@ class KindCoverage:
     """Counts how many measured values of one kind lie in the intervals of their predictions.
 
     An interval comes from random samples of the uncertain entries. `values` is the number of values that have an
-    interval, `covered` how many of them lie in it.
+    interval, and `covered` is the number of those that lie in it.
     """
 
     kind: str
     values: int
     covered: int
     near: float
-    """The share (0 to 1) of the values that lie in their intervals made twice as wide, on a logarithmic scale."""
+    """The share (0 to 1) of the values that lie in their interval if its width is doubled on a logarithmic scale."""
     judged: int
-    """How many of the values have a `ModelError`, that is, values of the same kind on other machines."""
+    """How many of the values have a `ModelError`: it needs values of the same kind on other machines."""
     alone: int
     """How many of the `judged` values are off by no more than `ModelError.most`."""
     together: int
@@ -225,10 +226,10 @@ class KindCoverage:
 
 
 def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> bool:
-    """Tell whether the reported number lies in the interval from `low` to `high`.
+    """Tell whether the reported number lies in the interval from `low` to `high`, after the interval is widened.
 
-    The interval is first widened at each end: by `more` times its width, and by the factor `times`. The scale is
-    logarithmic if all numbers have the same sign.
+    more: each end is moved outwards by so many widths of the interval. times: each end is also moved by this factor.
+    The scale is logarithmic if all numbers have the same sign.
     """
     assert value.low is not None and value.high is not None and value.reported is not None
     low, high, reported = value.low, value.high, value.reported

@@ -82,7 +82,7 @@ class ReportedValue(msgspec.Struct, frozen=True):
 class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Says which figure (named result) of which run predicts a measured value.
 
-    The run is that of the entry (measured result), but for the differences that are given here.
+    The run is that of the entry (the measured result), except for the differences that the fields below give.
     """
 
     figure: str
@@ -91,9 +91,9 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str | None = None
     """The unit of the figure; None: `unit_of` reads it from the figure's name."""
     parameters: Mapping[str, Value] = msgspec.field(default_factory=dict)
-    """The parameters that differ from the entry's run; with another scenario, all parameters."""
+    """The parameters that differ from those of the entry's run; if `scenario` is given, all parameters of the run."""
     over: Mapping[str, Value] | None = None
-    """If given, the figure is divided by that of a second run; these are the second run's differing parameters."""
+    """If given, the figure is divided by the figure of a second run, and these are that run's differing parameters."""
     difference_to: str | None = None
     """The name of another value, which is subtracted from both the reported and the emulated number."""
 
@@ -137,17 +137,17 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     cause: str = ""
     """If the emulator is off by more than a factor of three: why."""
     missed: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """By value: why its measurement lies outside the interval of the draws; `*` stands for all other values."""
+    """By value: why its measurement lies outside the predicted interval; `*` stands for all values not named."""
     confidence: str = ""
     source: str = ""
     url: str = ""
     run: EntryRun | None = None
     first: Mapping[str, float] = msgspec.field(default_factory=dict)
-    """By value: the prediction that was made before anybody had compared, in the value's unit."""
+    """By value: the prediction made before anyone had compared it with the measurement, in the value's unit."""
     not_predicted: str = ""
     """Why no run predicts the entry; empty if it has a run, or gives no reason."""
     not_drawn: str = ""
-    """Why the entry has no intervals, for example since its runs take too long; empty if it is drawn."""
+    """Why the entry has no intervals, for example because its runs take too long; empty if it has them."""
 
 
 def read(file: Path) -> list[MeasuredResult]:
@@ -305,8 +305,9 @@ DRAWS = 8
 class PlannedValue:
     """Says how one measured value will be predicted: the run to make, and the figure of that run.
 
-    reason: why the value is not predicted, or empty. It may have a run even so, if another value is compared with it.
-    value, point, figure: the measured value, the run (None: none is made), and the name of the run's figure.
+    value: the measured value. point: the run; None if none is made. figure: the name of the run's figure. reason: why
+    the value is not predicted, or empty. A value that is not predicted may still have a run, if another value is
+    compared with it.
     """
 
     value: ReportedValue
@@ -435,11 +436,11 @@ def predict(
 ) -> IndependentReport:
     """Predict all entries of `file`, with the runs on `pool`; equal runs are made once.
 
-    draws: each run is also made with so many random samples of the machine's ranges, the shortest runs first, until
-    `budget_s` seconds are over. Then entries of `INPUT_KIND`, and those with a reason for no samples, are left out.
-    keep: a file that keeps finished runs, as `file` of `sweep`. If a run fails, its values are not predicted. jobs: how
-    many runs are made at a time. advanced: called with a title, the runs done and those asked for. Raises UserError for
-    an entry whose run cannot be made.
+    draws: each run is also made with so many random samples of the machine's uncertain costs, the shortest runs first,
+    until `budget_s` seconds are over. Unit costs (entries of `INPUT_KIND`), and entries that say why they have no
+    intervals, are then left out. keep: a file that keeps finished runs, so that a later call need not repeat them. If a
+    run fails, its values are not predicted. jobs: how many runs are made at a time. advanced: called with a title, the
+    runs done and those asked for. Raises UserError for an entry whose run cannot be made.
     """
     left = {entry.id: entry.not_drawn for entry in entries if entry.not_drawn and draws}
     counted = [entry for entry in entries if not draws or (entry.kind != INPUT_KIND and entry.id not in left)]

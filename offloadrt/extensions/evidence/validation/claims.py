@@ -34,10 +34,11 @@ class ClaimRefused(UserError, ValueError):
 class Claim:
     """One statement of a paper, and the limits that emulated figures must keep if the statement holds.
 
-    `id` is its name, `where` its place in the paper (section, figure or table), and `quote` the paper's words. `role`
-    says what the emulator does with it: a number that is put in (`input`), one to which parameters may be fitted
-    (`calibrate`), or one that is to come out (`predict`). `applies` says where it applies, in words; `unit` is the unit
-    of all its numbers; `note` is a remark. `at_most`, `more_than` and `less_than` are limits as `at_least` is.
+    `id` is its name, `paper` the paper's, `where` its place in the paper (section, figure or table), and `quote` the
+    paper's words. `role` says what the emulator does with the statement's number: it is put in (`input`), parameters
+    may be fitted to it (`calibrate`), or it is to come out (`predict`). `applies` says in words to what the statement
+    applies; `unit` is the unit of all its numbers; `note` is a remark. `at_most`, `more_than` and `less_than` are
+    limits as `at_least` is.
     """
 
     id: str
@@ -54,14 +55,14 @@ class Claim:
     """The number, or the numbers, that the paper reports, in `unit`."""
     unit: str = ""
     lo: float | None = None
-    """The lower end of the band around `value` that counts as right; None: it is open below."""
+    """The lower end of the band around `value` within which a figure counts as right; None: no lower end."""
     hi: float | None = None
-    """The upper end of that band; None: it is open above."""
+    """The upper end of that band; None: no upper end."""
     note: str = ""
     expression: str = ""
-    """What the judge evaluates, as a text in which `{name}` stands for a field of the claim or an item of `given`."""
+    """What the claim's judge (a function) evaluates, as text; `{name}` is a field of the claim or of `given`."""
     at_least: float | None = None
-    """The judged figures must keep these four limits; if none is stated, they must lie in the band `lo` to `hi`."""
+    """A limit for each judged figure. A claim without any of the four limits has the band `lo` to `hi` instead."""
     at_most: float | None = None
     more_than: float | None = None
     less_than: float | None = None
@@ -72,7 +73,7 @@ class Claim:
     fails_if: str = ""
     """What makes the claim fail, if no limits say so; a text with `{name}` as in `expression`."""
     by_construction: str = ""
-    """Why the claim cannot fail, or only together with another one. If it holds, it is then not counted."""
+    """Why the claim cannot fail, or only together with another claim. It is then not counted among those that hold."""
     cause: str = ""
     """Why the claim fails: the missing mechanism, or the reason to accept it. Printed only if it fails."""
 

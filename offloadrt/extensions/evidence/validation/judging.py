@@ -120,9 +120,10 @@ class Reading:
 
 
 def unless(emulated: str, wrong: Mapping[str, object] | Iterable[str]) -> Judgement:
-    """Return the verdict that a claim holds, or, if anything is wrong, that it fails for these reasons.
+    """Return the verdict that a claim holds if nothing is wrong; else the verdict that it fails, with the reasons.
 
-    emulated: the emulated figures in words. wrong: reasons, each by itself or with the condition under which it counts.
+    emulated: the emulated figures in words. wrong: the reasons; or, by reason, a condition: the reason counts if it is
+    true.
     """
     reasons = [reason for reason, is_so in wrong.items() if is_so] if isinstance(wrong, Mapping) else list(wrong)
     return Judgement(emulated, not reasons, "; ".join(reasons))
@@ -156,9 +157,9 @@ claims can be judged again at each end of every range ("ends")."""
 
 @attrs.frozen
 class Judge:
-    """Judges one claim of a paper: its `function` asks for runs, and returns the figures that it measured in them.
+    """Judges one claim of a paper. The function asks for runs, and returns the figures that it measured in them.
 
-    `claim` is that claim.
+    `claim` is the claim, and `function` the function.
     """
 
     claim: Claim
@@ -174,8 +175,9 @@ class Judge:
 class InputCheck:
     """Measures in the emulator a number that a paper reports of its own programs; both are shown, without a verdict.
 
-    If the programs were wrong, verdicts would be right only by chance. So the report shows how well the numbers match.
-    `function` is called with the paper's runs and the claim; it asks for runs and returns the measured numbers.
+    If the emulated programs differed from the paper's, verdicts would be right only by chance. So the report shows how
+    well the numbers match. `function` is called with the grid of the paper's runs and the claim. It asks for runs and
+    returns the measured numbers.
     """
 
     claim: Claim
@@ -197,7 +199,8 @@ class InputCheck:
 class JudgingGrid(ABC):
     """The runs that the judges of a paper's claims may ask for: the paper's scenario, on a machine, with options.
 
-    Subclasses add the parameters for which the scenario is run. `options` are those of every run.
+    `scenario` is the scenario's name, and `options` are the options of every run. Subclasses add the parameters for
+    which the scenario is run.
     """
 
     scenario: str
@@ -268,9 +271,9 @@ class Bench:
     def beside(self, *patterns: str) -> Callable[[Check], Check]:
         """Return a decorator for a function that measures in the emulator what a paper reports of its own programs.
 
-        Such a claim (role `input`) is a number that the runs start from, so that both numbers are shown side by side
-        and not judged. patterns: of the claims' ids. The decorator raises ValueError for a pattern that matches none,
-        or no input with a number.
+        Such a claim (role `input`) is a number that the runs start from: the report shows the paper's and the emulated
+        number side by side, without a verdict. patterns: of the claims' ids, as for `judge`. The decorator raises
+        ValueError for a pattern that matches no claim, or a claim that is no input with a number.
         """
 
         def register(function: Check) -> Check:
@@ -456,7 +459,7 @@ class Paper:
     sensitivity: Sequence[SensitivityRun]
     """Short runs that show whether an entry of the machine has any influence on times."""
     candidates: Mapping[str, Mapping[str, str]]
-    """By entry: overrides that switch on a mechanism which the machine may have, but for which there is no source."""
+    """By entry: overrides that switch on a mechanism which the machine may have, without a source for it."""
     runtime: str | None = None
     """The runtime that its programs were built for; None is the machine's default."""
     inputs: Mapping[str, InputRange] = attrs.field(factory=dict)
@@ -464,11 +467,14 @@ class Paper:
     other_machines: Sequence[str] = ()
     """Further machines on which its judges make runs."""
     uses: Collection[str] = ()
-    """Entries of rarely used mechanisms (``RARELY_USED``) that its programs do use."""
+    """Profile entries of mechanisms that few programs use (``RARELY_USED``), which the paper's programs do use."""
 
 
 def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
-    """Return the points of a paper's sensitivity runs (which show what entries matter) with a grid's options."""
+    """Return the points of a paper's sensitivity runs, with a grid's options.
+
+    Sensitivity runs are short; they show which profile entries have an influence on times.
+    """
     named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
     return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
 

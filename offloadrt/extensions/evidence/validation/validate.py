@@ -87,9 +87,10 @@ class DrawnShare:
 def shares_of(
     judges: Sequence[Judge], grid: JudgingGrid, drawn: Sequence[RunSpec], stage: Callable[[str], Answers]
 ) -> dict[str, DrawnShare]:
-    """Judge the claims once for each random sample of the uncertain values; return in how many samples each holds.
+    """Judge the claims once for each random sample of the uncertain values; return in how many each one holds.
 
-    judges: one a claim, for runs of `grid`. drawn: samples, as options. stage: gets a title; returns what makes runs.
+    judges: one for each claim. grid: the runs that they may ask for. drawn: the samples, as options of runs. stage:
+    called with a title; returns the function that makes the runs. The result is by claim id.
     """
     if not drawn:
         return {}
@@ -140,7 +141,7 @@ def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -
 
 @attrs.define
 class AnswersByTakenInputs:
-    """Makes runs as `answers` does, but makes runs only once that differ just in inputs which their program ignores.
+    """Makes runs as `answers` does, but only once if runs differ only in inputs which their program ignores.
 
     An input is a number that the authors of a paper do not state.
     """
@@ -189,16 +190,19 @@ CORNER = "all ranges together"
 
 @attrs.frozen
 class MachineVariant:
-    """A machine with one change (`text`, made by `options`): an end of a range, another choice, or a mechanism."""
+    """A machine with one change: an end of a range, another choice, or a mechanism switched on.
+
+    `text` describes the change, and `options` are the options of a run that make it.
+    """
 
     key: str
-    """The name of the entry on which a verdict depends if it changes with this variant."""
+    """The name of the changed entry: a verdict that changes with this variant is said to depend on it."""
     text: str
     options: RunSpec
     least: float = MATTERS
-    """It is judged only if it changes the time of a sensitivity run by more than this fraction."""
+    """The variant is judged only if it changes the time of a sensitivity run by more than this fraction."""
     always: bool = False
-    """Whether it is judged in any case, as the ends of a program's input: only few runs take the input."""
+    """Whether it is judged in any case, as both ends of a program's input are, because few runs take the input."""
 
 
 @attrs.frozen
@@ -464,7 +468,10 @@ Advanced = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Finding:
-    """A claim with its verdict and `reason`, the paper's and the emulated figure, and the judged `expression`."""
+    """A claim with its verdict and `reason`, the paper's and the emulated figure, and the judged `expression`.
+
+    `claim` is the claim's id; `reported` and `emulated` are the two figures as text.
+    """
 
     claim: str
     reported: str
@@ -518,7 +525,8 @@ class ValidationRecord:
 class ValidationReport:
     """The verdicts on a paper's claims: all of role `predict`, and those of role `calibrate` that have a judge.
 
-    They (`findings`) are in the paper's order. To a claim of role `calibrate`, parameters may have been fitted.
+    The verdicts, `findings`, are in the paper's order. Role `calibrate` means that parameters may have been fitted to
+    the claim's number.
     """
 
     paper: str

@@ -20,7 +20,7 @@ class Chance:
     """
 
     step: int
-    """The number of the choice, counted from 1; 0 if this is an actor that goes on."""
+    """The number of the choice, counted from 1; 0 if the moment is one at which an actor goes on after a wait."""
     width: int
     actor: int
     """The index of the actor that goes on; -1 for a choice."""
@@ -30,7 +30,7 @@ class Chance:
 
 @attrs.define
 class Watched:
-    """Base of scheduling strategies that choose as another one (``strategy``) does, and record its choices."""
+    """Base of scheduling strategies that choose as another strategy (``strategy``) does, and record its choices."""
 
     strategy: Strategy
     _delay: Callable[[Actor], float | None] | None = attrs.field(init=False)

@@ -108,10 +108,10 @@ def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> Non
 class Rules:
     """The JACC paper's rules for when a kernel is divided among devices; fields choose where the paper is ambiguous.
 
-    Each rule is an inequality between measured times: on its left the kernel's time in its present mode (whole on every
-    device, or divided), on its right an estimate for the other mode. devices: their number, n. peak_p2p: bytes per
-    second of one link, one way (the paper's machine has 25 GB/s). times: how often an inequality has to hold before the
-    mode changes. Raises ValueError for a field with a value that it cannot have.
+    Each rule is an inequality between measured times. On its left is the kernel's time in its present mode (whole on
+    every device, or divided), on its right an estimate for the other mode. devices: their number, n. peak_p2p: bytes
+    per second of one link, one way (the paper's machine has 25 GB/s). times: how often an inequality has to hold before
+    the mode changes. Raises ValueError for a field with a value that it cannot have.
     """
 
     devices: int = attrs.field(validator=_count)
@@ -122,18 +122,19 @@ class Rules:
     needs `times` executions in all.
     """
     divided_time: Literal["divided", "duplicated"] = attrs.field(default="divided", validator=_one_of)
-    """What t_K is in the rules of a divided kernel. divided: the time of this divided execution, so that t_K · n
-    estimates one device's time. duplicated: the mean of the kernel's duplicated executions.
+    """The meaning of the kernel's time t_K in the rules of a divided kernel. divided: the time of this divided
+    execution, so that t_K · n estimates one device's time. duplicated: the mean time of the executions whole on every
+    device.
     """
     eff_dup: Literal["infinite", "measured"] = attrs.field(default="infinite", validator=_one_of)
-    """The meaning of eff_dup, which the paper does not define.
+    """The meaning of the paper's eff_dup, which the paper does not define.
 
     infinite: the rule with eff_dup never holds, and a divided kernel is compared with t_K · n only. So a kernel that
-    division does not make faster, because it computes and does not wait for memory, stays divided: the paper has all 3
-    kernels of EP enabled at the end. measured: seconds of duplicated executions for each byte that a device would have
-    sent, so that the right side is the time that the execution would take duplicated. For EP, left minus right is then
-    the time of the exchange and what division adds. That is above zero each time, not by noise only, so that EP is
-    duplicated after `times` executions.
+    computes and does not wait for memory stays divided, although division does not make it faster. This agrees with the
+    paper, which has all 3 kernels of its benchmark EP divided at the end. measured: the seconds of duplicated
+    executions (whole on every device) per byte that a device would have sent. The right side is then the time that a
+    duplicated execution would take. For EP, left minus right is the time of the exchange and of what division adds.
+    That is always above zero, so that EP is duplicated after `times` executions.
     """
     counting: Literal["joint", "separate"] = attrs.field(default="joint", validator=_one_of)
     """joint: one count and one mean for both rules of a divided kernel, whose right side is the lesser of the two.
@@ -328,8 +329,8 @@ class PartialValues:
     ) -> list[HostArray]:
         """Return the arrays for a kernel's partial results, one per reduced scalar; make them at the first call.
 
-        types: the type of each scalar. targets: the arrays that get the final result; with others, a kernel gets other
-        arrays for its partial results.
+        types: the type of each scalar. targets: the arrays that get the final results; for other targets, the same
+        kernel gets other arrays.
         """
         assert kernel.combination is not None
         key = kernel, *types, *(array.address for array in targets)
@@ -362,9 +363,9 @@ Copies = Mapping[tuple[int, int, HostArray], Sequence[Transfer]]
 
 @attrs.frozen(eq=False)
 class Combining:
-    """The kernel that combines partial results on every device after the host has them all, with its arguments.
+    """The kernel that every device runs to combine the partial results of all devices, with its arguments.
 
-    `launch` is its launch.
+    The host has collected the partial results before. `launch` is the kernel's launch.
     """
 
     launch: Launch

@@ -51,10 +51,10 @@ class Attribute(enum.Flag):
 class Argument:
     """Describes one argument of a pushed (launched) kernel, as JACC's translator passes it to the runtime.
 
-    address, size: of the array in the host's memory, size in bytes; 0 for a number. bounds: rows [lower, upper) of the
-    array's first dimension outside of which the kernel touches nothing. `symbol` is its name in the kernel, and `type`
-    that of its elements or of the number. `value` is the array or the number. `attributes` is what the translator has
-    found about it.
+    `symbol` is its name in the kernel, `value` the array or the number, and `type` the type of the number or of the
+    array's elements. `address` and `size` say where the array lies in the host's memory and how many bytes it has; both
+    are 0 for a number. `bounds` are rows [lower, upper) of the array's first dimension: the kernel touches nothing
+    outside of them. `attributes` is what the translator has found about the argument.
     """
 
     symbol: str

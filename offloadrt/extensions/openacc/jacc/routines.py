@@ -102,10 +102,11 @@ Stage = Literal["whole", "part", "combination"]
 class OnDevice:
     """What one device launches for a kernel that the program has launched by `jacc_kernel_push`.
 
-    given: the kernel's arguments, with arrays of the host. arrays: those of them that must be on the device. items: the
-    map items of the launch. known: the arrays' device addresses as last looked up; None before the first look-up.
-    region: the launch with these device addresses in place of the arrays. partial: which partial values of reductions
-    are copied: the device's own to the host after its part, or those of all devices from there for the combination.
+    launch: the launch's geometry. given: the kernel's arguments, with arrays of the host. arrays: those of them that
+    must be on the device. items: the map items of the launch. known: the arrays' device addresses as last looked up;
+    None before the first look-up. region: the launch with these device addresses in place of the arrays. partial: the
+    partial results of reductions to copy. After the device's part of the kernel, its own results go to the host; before
+    the combining kernel, those of all devices come from the host.
     """
 
     launch: Launch
@@ -381,9 +382,10 @@ class Jacc:
 
     execution: how kernels are ordered. With ``sync`` the host waits for each; with ``async`` all go to one queue, and
     with ``overlap`` to several. queues: how many queues `overlap` uses (the paper does not say). devices: how many of
-    the program's devices, from device 0 on; each gets all data. strategy: how they share kernels, a `DeviceStrategy` or
-    its name. communication: ``all-to-all``, where each device sends its part to all others after a divided kernel, or
-    ``needed``, where it gets what it reads before one. effects: by kernel name, factors of the kernel's time.
+    the program's devices are used, from device 0 on; each gets all data. strategy: how the devices share kernels, a
+    `DeviceStrategy` or its name. communication: with ``all-to-all`` each device sends its part to all others after a
+    divided kernel; with ``needed`` a device gets, before a kernel, what its part of the kernel reads. effects: by
+    kernel name, factors of the kernel's time.
 
     Raises ValueError for a name that does not exist, and for a strategy that divides kernels among devices which cannot
     copy to one another; InvalidDevice when the program has fewer devices.

@@ -139,7 +139,7 @@ class Predicate:
     region: str
     index: Polynomial | None
     data: str = ""
-    """The index as source text, where it is read from data. It is known in its own statement only."""
+    """If the index is read from data: its source text. Such an index is known only in the statement that reads it."""
 
     def show(self) -> str:
         """Return the condition's index as source text."""
@@ -707,8 +707,8 @@ class Filter:
     def test(self, guard: Guard) -> ast.expr:
         """Return the expression that tests a guard, the condition under which a device needs an access.
 
-        It is a variable that an enclosing loop sets, or the full comparison where that needs loaded data or is in no
-        loop.
+        It is a variable that an enclosing loop sets. It is the whole comparison if the guard needs loaded data, or if
+        the access is in no loop.
         """
         indices = [predicate.index for predicate in guard.predicates]
         if not self.around or None in indices:

@@ -86,7 +86,10 @@ class Separated:
 
 @attrs.frozen(eq=False)
 class Combination:
-    """A kernel (`source`: its text) that combines the devices' `partials`, then runs the code behind the loop."""
+    """A kernel that combines the devices' `partials` (partial results), then runs the code behind the loop.
+
+    `source` is the kernel's text.
+    """
 
     kernel: Kernel
     source: str = attrs.field(repr=False)
@@ -419,8 +422,8 @@ class DividedKernel(abc.ABC):
 
     original: Kernel = attrs.field(repr=False)
     kernel: Kernel
-    """The changed kernel: the same arguments, then the bounds, and for reductions the arrays of partial values and the
-    device's number (`arguments`). It counts the work of a share.
+    """The changed kernel. Its arguments are the original ones, then the bounds, and for reductions the arrays of
+    partial values and the device's number. It counts the work of one device's share.
     """
     source: str = attrs.field(repr=False)
     """The changed kernel as Python source."""
@@ -481,8 +484,8 @@ class DividedKernel(abc.ABC):
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
         """Return the contiguous pieces of each divided array that a device has computed, in bytes.
 
-        If the divided dimension is the leftmost, it is one piece; otherwise one for each index of the dimensions on its
-        left (for each that is stored to, where a loop is split).
+        There is one piece if the divided dimension is the leftmost. Otherwise there is one for each index of the
+        dimensions on its left; where a loop is split, only for those indices that are stored to.
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)
@@ -493,9 +496,9 @@ class DividedKernel(abc.ABC):
     def reads_of(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges | None]:
         """Return for each array the bytes that must be up to date on a device before it does its part.
 
-        None means all bytes, where data decide what is read, or the combining kernel reads the array. The bytes that
-        the device is to compute are among them, because a store need not reach all of these. A dimension along which
-        parts do not differ is taken whole.
+        None means all bytes: data decide what is read, or the combining kernel reads the array. The bytes that the
+        device is to compute are included, because its stores need not reach all of them. A dimension in which the
+        devices' parts do not differ is taken whole.
         """
         reads: dict[str, Ranges | None] = {}
         if self.combination is not None:

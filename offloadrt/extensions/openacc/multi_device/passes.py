@@ -235,7 +235,7 @@ def _divide(
 class SplitKernel(DividedKernel):
     """A kernel changed so that each device runs a part of the iterations of the outermost distributed loop.
 
-    This is MACC's pass.
+    This is the pass of MACC, an earlier compiler of OpenACC for several devices with which the JACC paper compares.
     """
 
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:

@@ -285,7 +285,11 @@ GAMMA = 1.4
 
 
 def rusanov_reference(patch: NDArray[np.float64], dt_over_dx: float) -> NDArray[np.float64]:
-    """Return a patch after one Rusanov step, without halo: (p, ..., p, N) from (p + 2, ..., p + 2, N), N = d + 2."""
+    """Return a patch, without halo, after one Rusanov step, computed by plain NumPy.
+
+    patch: shape (p + 2, ..., p + 2, N), for p volumes in each of d dimensions and N = d + 2 unknowns. The result has
+    the shape (p, ..., p, N).
+    """
     dimensions = patch.ndim - 1
     density, energy = patch[..., 0], patch[..., -1]
     kinetic = patch[..., 1] * patch[..., 1]

@@ -302,7 +302,7 @@ def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cos
     """Do `stages` stages of a Fourier transform; each point takes one complex product and one sum a stage.
 
     A thread block works on `rows` rows that lie far apart in the array, and on `width` neighbouring points of each row,
-    which make one memory sector. lots: how many such groups of points a row has.
+    which make one memory sector. lots: how many such groups of points a row has. cosine, sine: the complex factor.
     """
     for lot in range(lots):
         for row in range(rows):
@@ -451,8 +451,8 @@ async def oversubscribed(
 ) -> None:
     """Make and write a managed array, then copy one word of each page of it to an array that nobody has touched.
 
-    nbytes: of both arrays. order: in which a thread takes its pages. advised: the memory advice or prefetch for both
-    arrays. warm_up, launches: how many copies are made before the timed part and in it.
+    nbytes: of both arrays together. order: in which a thread takes its pages. advised: the memory advice or prefetch
+    for both arrays. warm_up, launches: how many copies are made before the timed part and in it.
     """
     total = max(CHUNKS, nbytes // 2 // PAGE)
     pages = -(-total // CHUNKS)
@@ -507,7 +507,12 @@ def expand(
     degree: float,
     fresh: float,
 ) -> None:
-    """Visit the neighbours of the frontier, one vertex a thread; append newly found vertices to the next frontier."""
+    """Visit the neighbours of the frontier, one vertex a thread; append newly found vertices to the next frontier.
+
+    frontier, following: the vertices of this frontier and of the next. rows, targets: as in `RmatGraph`. visited: a
+    flag for each vertex. counter: the length of `following`. size: the length of the frontier. degree: the mean number
+    of edges of its vertices. fresh: the fraction of edges that lead to new vertices.
+    """
     for k in range(size):
         vertex = frontier[k]
         for e in expect(range(rows[vertex], rows[vertex + 1]), trips=degree):
@@ -574,7 +579,7 @@ def search(graph: RmatGraph, start: int) -> list[RmatLevel]:
 
 @functools.lru_cache(maxsize=2)
 def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
-    """Return a random graph of this scale, and the levels of its search from the vertex with most edges."""
+    """Return a random graph of 2**scale vertices, and the levels of its search from the vertex with most edges."""
     graph = RmatGraph.random(scale, seed)
     return graph, tuple(search(graph, int(np.argmax(np.diff(graph.rows)))))
 
@@ -764,7 +769,10 @@ class SharedMutex:
         )
 
     async def use(self, until: float, inside_s: float, outside_s: float) -> None:
-        """Take and release the mutex until virtual time `until`, with work of `inside_s` and `outside_s` seconds."""
+        """Take and release the mutex again and again until the virtual time `until`.
+
+        inside_s, outside_s: seconds of work while the mutex is held, and before it is taken.
+        """
         sim, machine = self.run.sim, self.run.machine
         while sim.now < until:
             if outside_s:
@@ -775,7 +783,10 @@ class SharedMutex:
 
 
 async def contend(run: Run, sharing: int, threads: int, inside_s: float, outside_s: float, seconds: float) -> int:
-    """Let `threads` threads, in groups of `sharing` with a mutex each, work as in `use`; return the operations done."""
+    """Let `threads` threads work as in `use` for `seconds` virtual seconds; return the number of operations done.
+
+    sharing: how many threads share a mutex.
+    """
     mutexes = [SharedMutex(run, number) for number in range(max(1, threads // sharing))]
     until = run.sim.now + seconds
     async with run.sim.open_nursery() as nursery:

@@ -413,7 +413,7 @@ def scalar_product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any
 def step_alpha(
     x: Complex, r: Complex, p: Complex, q: Complex, sums: Any, alpha: complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """Set x = x + alpha p and r = r - alpha q, and compute <r|r>."""
+    """Set x = x + alpha p and r = r - alpha q, and compute <r|r> into `sums`."""
     total = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         x[ix, iy, iz, it, s] += alpha * p[ix, iy, iz, it, s]
@@ -456,7 +456,7 @@ def step_omega(
     nz: Any,
     nt: Any,
 ) -> None:
-    """Set x = x + omega r and r = r - omega t, and compute <r|r> and <rt|r>."""
+    """Set x = x + omega r and r = r - omega t, and compute <r|r> and <rt|r> into `sums`."""
     total = 0.0
     rho_re = 0.0
     rho_im = 0.0

@@ -156,7 +156,7 @@ class Matrix:
 
 
 def random_matrix(n: int, per_row: int) -> Matrix:
-    """Make a symmetric matrix with `per_row` random elements beside the diagonal per row, less than the diagonal."""
+    """Make a symmetric matrix with, per row, `per_row` random elements that are smaller than the diagonal's."""
     generator = np.random.default_rng(314159265)
     dense = np.zeros((n, n))
     for j in range(n):

@@ -25,8 +25,8 @@ class AxisKernels:
     """The kernels of a sweep, which moves mass, energy and momentum through the grid along one axis (advection).
 
     A time step has two sweeps, one along each axis. Mass and energy belong to cells, momentum to nodes (the corners of
-    cells). Only in the second sweep do the volumes for cells and for nodes differ: the former change by the flux along
-    this axis, the latter by the flux along the other axis.
+    cells). Only in the second sweep do the volumes for cells and for nodes differ: those for cells change by the flux
+    along this axis, those for nodes by the flux along the other axis.
     """
 
     cell_volumes_first: Kernel

@@ -25,7 +25,10 @@ FIELDS = (0, 1, 2, 3, 4)
 
 
 def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
-    """Return the bounds of a kernel's three loops: the inner points of n a side, and low to high along one axis."""
+    """Return the bounds of a kernel's three loops over points: low to high along one axis, all inner points else.
+
+    n: the points of the cube a side.
+    """
     return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 

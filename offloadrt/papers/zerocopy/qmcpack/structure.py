@@ -107,9 +107,10 @@ THREADS_PER_TEAM = 256
 
 @attrs.frozen
 class KernelKind:
-    """A target region of QMCPACK.
+    """A target region of QMCPACK: its kernel, its arrays, and how it is distributed over teams.
 
-    `to`, `from_`: the arrays that it always transfers; `uses`: other ones; `source`: where.
+    `source`: where it is in QMCPACK's source. `to`, `from_`: the arrays that it always transfers; `uses`: its other
+    arrays.
     """
 
     name: str
@@ -158,14 +159,14 @@ class KernelKind:
         return max(1, wanted if self.num_teams else min(wanted, default_teams))
 
     def rounds(self, size: Size) -> int:
-        """Return how many iterations each of a team's threads executes of the team's part of the inner loop."""
+        """Return how many inner iterations each thread of a team executes for one iteration of `distribute`."""
         part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
         return -(-part // THREADS_PER_TEAM)
 
     def turns(self, size: Size, walkers: int, default_teams: int) -> int:
         """Return how many iterations of `distribute` a team executes in turn; other parameters as in `teams`.
 
-        It is 1 where threads take single elements: each goes on to its next element without waiting for the others.
+        It is 1 where each thread takes single elements: then a thread does not wait for others before its next element.
         """
         if self.distribute == "elements":
             return 1
@@ -590,10 +591,10 @@ more threads the paper gives no number."""
 class Inputs:
     """One value for each of the program's inputs that the paper does not give.
 
-    accesses: dependent memory accesses of a team at size S2. spread: of kernels' work (standard deviation of its
-    logarithm). host_s: of a thread's own work per walker and move. update_growth: the exponent by which a walker's
-    copies grow with the size. reallocations: in a run. block_bytes: bytes of a walker's small object. map_items: of a
-    target region.
+    accesses: dependent memory accesses of a team at size S2. spread: standard deviation of the logarithm of kernels'
+    work. host_s: seconds of a thread's own work per walker and move. update_growth: the exponent by which a walker's
+    copies grow with the size. reallocations: arrays allocated anew in a run. block_bytes: bytes of a walker's small
+    object. map_items: the map items of a target region.
     """
 
     accesses: float
