@@ -507,10 +507,7 @@ _NARROW = 0.06
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw `time_figure` to a file of a type that `check_type` accepts.
-
-    Raises UserError if the type is unknown, matplotlib is missing, or no host thread lived in the measured time.
-    """
+    """Draw `time_figure` to a file of a type that `check_type` accepts. Raises UserError as these two functions do."""
     save(time_figure(result), path)
 
 

@@ -215,10 +215,8 @@ class CausalLog:
 
     @property
     def rows(self) -> list[Resumption]:
-        """Return, in order, a record of each moment at which one actor let another one, which waited, go on.
-
-        Empty if no history is kept.
-        """
+        """Return, in order, each moment at which one actor let another one, which waited, go on; empty without
+        history."""
         fields = iter(self._rows)
         return [
             Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)

@@ -81,9 +81,8 @@ class Counter:
 
 
 class Timeline:
-    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters.
-
-    places: the source lines of directives.
+    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters. places: directives'
+    lines.
     """
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:

@@ -652,10 +652,7 @@ class Trials:
 
 
 def merit_of(scenario: Scenario, base: Result) -> str:
-    """Return the name of the time to improve: the one that the scenario's figure shows, else `elapsed_s`.
-
-    base: the result of the original run.
-    """
+    """Return the name of the time to improve: that which the scenario's figure shows of `base`, else `elapsed_s`."""
     name = "" if scenario.figure is None else scenario.figure.y
     return name if name.endswith("_s") and isinstance(base.measured.get(name), float) else "elapsed_s"
 

@@ -326,10 +326,7 @@ def _taken(requests: Sequence[MpiRequest]) -> list[int]:
 
 @checks_arguments
 class PersistentRequest(MpiRequest):
-    """A send or receive that can be started again and again (MPI_Send_init, MPI_Recv_init).
-
-    begin: a function that begins the operation once; it gets the program's line.
-    """
+    """A send or receive that can be started often, each time by the function `begin` (MPI_Send_init, MPI_Recv_init)."""
 
     __slots__ = ("_begin", "_current")
 

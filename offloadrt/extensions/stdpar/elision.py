@@ -164,10 +164,7 @@ class Marker(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a barrier (the host's wait after an offloaded algorithm) is kept: its value says this in words.
-
-    OFF: all barriers are kept. VALUE: the algorithm returns a value. Others: what the host does next.
-    """
+    """Why a barrier (the host's wait after an offloaded algorithm) is kept; each value says the reason in words."""
 
     ACCESS = "the host loads or stores"
     STACK = "the host accesses the stack, which the device can reach (system USM)"

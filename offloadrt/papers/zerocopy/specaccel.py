@@ -100,10 +100,7 @@ Forget = Callable[[omp.HostArray], None]
 
 @attrs.frozen
 class Ends:
-    """Says for a run whether inputs have the low, mean or high value of their ranges.
-
-    `sizes`, `lengths` and `kernel_work` are these words for sizes, run lengths and kernels' work.
-    """
+    """Says which value in their ranges (low, mean or high) a run's sizes, run lengths and kernels' work have."""
 
     sizes: str = "mean"
     lengths: str = "mean"
@@ -150,10 +147,7 @@ PAIR_BYTES = 2 * DOUBLE
 
 @attrs.frozen
 class Ep:
-    """The benchmark Ep: kernels fill an array of `nbytes` with pairs of numbers and tally them, `chunks` times.
-
-    `step_numbers` returns, for a number of iterations, those that are run.
-    """
+    """The benchmark Ep: kernels fill an array of `nbytes` with pairs of numbers and tally them, `chunks` times."""
 
     nbytes: int
     chunks: int
@@ -162,6 +156,7 @@ class Ep:
     efficiency: float
     """The fraction of the device's arithmetic peak that the kernels can reach."""
     step_numbers: StepNumbers = range
+    """Returns, for a number of iterations, the numbers of those that are run."""
 
     @classmethod
     def of(cls, ends: Ends) -> Ep:
@@ -268,8 +263,7 @@ def streamed(name: str, uses: tuple[str, ...], doubles: int, lines: bool = False
 def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
     """Make the kernels of `compute_rhs` and `add` (rhs.c and add.c), which a time step runs besides its solves.
 
-    derived: doubles of a cell in the array `DERIVED`. faces: how many kernels treat the two outer layers, in each
-    direction.
+    derived: doubles of a cell in `DERIVED`. faces: how many kernels treat the two outer layers, per direction.
     """
     return (
         streamed("derive", (STATE, DERIVED), UNKNOWNS + derived),

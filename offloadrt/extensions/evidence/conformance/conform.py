@@ -89,8 +89,7 @@ class Statement(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True, order=True):
     """An entry of the present table as LLVM prints it: the bytes [off, off + len) of an array, and reference counts.
 
-    arr: the array's name. dyn, hold: the dynamic reference count, and the count of mappings with the modifier
-    ompx_hold, both as text.
+    arr: the array's name. dyn, hold: the dynamic count, and the count of maps with ompx_hold, as text.
     """
 
     arr: str
@@ -417,11 +416,7 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 
 
 class Replay:
-    """Replays a recorded program and compares each step with the record.
-
-    case: the program. machine: the machine's name. lowering: whether the map items that the compiler passes to the
-    runtime are compared, too.
-    """
+    """Replays a recorded program (case) and compares each step with the record, with `lowering` also its map items."""
 
     def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case

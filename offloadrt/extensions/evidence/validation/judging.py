@@ -471,10 +471,7 @@ class Paper:
 
 
 def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
-    """Return the points of a paper's sensitivity runs, with a grid's options.
-
-    Sensitivity runs are short; they show which profile entries have an influence on times.
-    """
+    """Return the points (runs) by which a paper's sensitivity to entries is measured, with a grid's options."""
     named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
     return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
 

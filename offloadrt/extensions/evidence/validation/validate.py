@@ -89,8 +89,7 @@ def shares_of(
 ) -> dict[str, DrawnShare]:
     """Judge the claims once for each random sample of the uncertain values; return in how many each one holds.
 
-    judges: one for each claim. grid: the runs that they may ask for. drawn: the samples, as options of runs. stage:
-    called with a title; returns the function that makes the runs. The result is by claim id.
+    judges: one for each claim, on runs of `grid`. drawn: the samples, as options. stage: by a title, what makes runs.
     """
     if not drawn:
         return {}
@@ -190,10 +189,7 @@ CORNER = "all ranges together"
 
 @attrs.frozen
 class MachineVariant:
-    """A machine with one change: an end of a range, another choice, or a mechanism switched on.
-
-    `text` describes the change, and `options` are the options of a run that make it.
-    """
+    """A machine with one change, made by `options`: an end of a range, another choice, or a mechanism switched on."""
 
     key: str
     """The name of the changed entry: a verdict that changes with this variant is said to depend on it."""
@@ -468,10 +464,8 @@ Advanced = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Finding:
-    """A claim with its verdict and `reason`, the paper's and the emulated figure, and the judged `expression`.
-
-    `claim` is the claim's id; `reported` and `emulated` are the two figures as text.
-    """
+    """A claim (its id) with its verdict and `reason`, the paper's and the emulated figure, and the judged
+    `expression`."""
 
     claim: str
     reported: str
@@ -525,8 +519,7 @@ class ValidationRecord:
 class ValidationReport:
     """The verdicts on a paper's claims: all of role `predict`, and those of role `calibrate` that have a judge.
 
-    The verdicts, `findings`, are in the paper's order. Role `calibrate` means that parameters may have been fitted to
-    the claim's number.
+    They (`findings`) are in the paper's order. `calibrate`: parameters may have been fitted to the claim's number.
     """
 
     paper: str

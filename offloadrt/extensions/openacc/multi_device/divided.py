@@ -86,10 +86,7 @@ class Separated:
 
 @attrs.frozen(eq=False)
 class Combination:
-    """A kernel that combines the devices' `partials` (partial results), then runs the code behind the loop.
-
-    `source` is the kernel's text.
-    """
+    """A kernel that combines the devices' partial results, then runs the code behind the loop; `source` is its text."""
 
     kernel: Kernel
     source: str = attrs.field(repr=False)

@@ -769,10 +769,7 @@ class SharedMutex:
         )
 
     async def use(self, until: float, inside_s: float, outside_s: float) -> None:
-        """Take and release the mutex again and again until the virtual time `until`.
-
-        inside_s, outside_s: seconds of work while the mutex is held, and before it is taken.
-        """
+        """Until the virtual time `until`, work for `outside_s` seconds, then take the mutex and work for `inside_s`."""
         sim, machine = self.run.sim, self.run.machine
         while sim.now < until:
             if outside_s:
@@ -783,10 +780,7 @@ class SharedMutex:
 
 
 async def contend(run: Run, sharing: int, threads: int, inside_s: float, outside_s: float, seconds: float) -> int:
-    """Let `threads` threads work as in `use` for `seconds` virtual seconds; return the number of operations done.
-
-    sharing: how many threads share a mutex.
-    """
+    """Let `threads` threads, `sharing` to a mutex, work as in `use` for `seconds`; return the number of operations."""
     mutexes = [SharedMutex(run, number) for number in range(max(1, threads // sharing))]
     until = run.sim.now + seconds
     async with run.sim.open_nursery() as nursery:

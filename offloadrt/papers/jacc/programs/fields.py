@@ -25,10 +25,8 @@ FIELDS = (0, 1, 2, 3, 4)
 
 
 def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
-    """Return the bounds of a kernel's three loops over points: low to high along one axis, all inner points else.
-
-    n: the points of the cube a side.
-    """
+    """Return the bounds of a kernel's three loops: low to high along one axis, all inner points of n along the
+    others."""
     return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 
