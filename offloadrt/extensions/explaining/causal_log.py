@@ -215,8 +215,7 @@ class CausalLog:
 
     @property
     def rows(self) -> list[Resumption]:
-        """Return, in order, each moment at which one actor let another one, which waited, go on; empty without
-        history."""
+        """Return, in order, each moment at which one actor let another one, which waited, go on; empty if not kept."""
         fields = iter(self._rows)
         return [
             Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)

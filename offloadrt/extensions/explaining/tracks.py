@@ -81,9 +81,7 @@ class Counter:
 
 
 class Timeline:
-    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters. places: directives'
-    lines.
-    """
+    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters. places: source lines."""
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}

@@ -46,8 +46,9 @@ class MatchQueues(Generic[R, M]):
         return self.unexpected.pop(place)[2]
 
     def arrive(self, source: int, tag: int, message: M) -> R | None:
-        """Let a message with this source and tag arrive; return the receive that matches, or None if the message was
-        queued.
+        """Let a message arrive; return the receive that matches it, or None if the message was put into its queue.
+
+        source, tag: those of the message.
         """
         for place, (wanted_source, wanted_tag, receive) in enumerate(self.posted):
             if matches(wanted_source, wanted_tag, source, tag):

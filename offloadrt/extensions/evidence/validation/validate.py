@@ -464,8 +464,7 @@ Advanced = Callable[[str, int, int], None]
 
 @attrs.frozen
 class Finding:
-    """A claim (its id) with its verdict and `reason`, the paper's and the emulated figure, and the judged
-    `expression`."""
+    """A claim (its id), its verdict and `reason`, the paper's and the emulated figure, and the judged `expression`."""
 
     claim: str
     reported: str

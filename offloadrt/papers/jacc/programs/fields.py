@@ -25,8 +25,7 @@ FIELDS = (0, 1, 2, 3, 4)
 
 
 def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
-    """Return the bounds of a kernel's three loops: low to high along one axis, all inner points of n along the
-    others."""
+    """Return the bounds of a kernel's three loops: low to high along one axis, the inner points of n along others."""
     return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 
