@@ -620,8 +620,8 @@ class Comm:
     async def Split(self, color: int = 0, key: int = 0, *, at: str = "") -> Comm | None:
         """Return the communicator of all ranks with the same color, in the order of their keys (MPI_Comm_split).
 
-        Returns None for a rank whose color is UNDEFINED. key: ranks with equal keys are in the order of their ranks
-        here.
+        Returns None for a rank whose color is UNDEFINED. key: ranks with equal keys keep the order of this
+        communicator.
         """
         mine = np.array([color, key], np.int64)
         everybody = np.zeros(2 * self.size, np.int64)

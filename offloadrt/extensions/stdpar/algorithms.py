@@ -130,7 +130,7 @@ class Algorithms(ABC):
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::for_each``. iterations: how many, for a kernel that is declared by its costs."""
+        """Run ``std::for_each`` of a kernel with its arguments. iterations: how many, if its costs are declared."""
         return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
@@ -143,7 +143,7 @@ class Algorithms(ABC):
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::transform``. iterations: how many, for a kernel that is declared by its costs."""
+        """Run ``std::transform`` of a kernel with its arguments. iterations: how many, if its costs are declared."""
         return self.invoke(AlgorithmCall("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:

@@ -183,8 +183,8 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """Make an array on the thread's stack, or with the kind ``heap`` on the C library's heap.
 
-        Without system USM the device can use neither. fill: the first values. kind: ``heap``; with any other, the array
-        is on the stack. align: in bytes.
+        Without system USM the device can use neither. fill: the first values. kind: every other kind means the stack.
+        align: in bytes.
         """
         made = super().array(name, shape, dtype, fill, phantom, kind, align)
         self.runtime.usm.add_system(made.address, made.nbytes)

@@ -112,7 +112,7 @@ def flux(
     c: float,
     d: float,
 ) -> None:
-    """Add, in one direction, second differences and the convection with velocity v to the right-hand side."""
+    """Add, in direction (dk, dj, di), second differences and the convection with velocity v to the right-hand side."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         ahead = v[k + dk, j + dj, i + di]
         here = v[k, j, i]
@@ -155,7 +155,7 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences in one direction, for a box of points at least two away from both walls."""
+    """Subtract fourth differences in direction (dk, dj, di), for a box (k0 to i1) at least two points off the walls."""
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
@@ -181,7 +181,7 @@ def dissipation_at_walls(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences for points next to a wall, without the terms that would lie outside."""
+    """Subtract fourth differences in direction (dk, dj, di), for a box (k0 to i1) at a wall, without outside terms."""
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
