@@ -124,7 +124,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def offload_options() -> Mapping[str, Any]:
-    """Return options for the fixture `offload`, those of `@pytest.mark.offload`; override it for a whole module."""
+    """Return options for the fixture `offload`, as `@pytest.mark.offload` takes them; a module may override this."""
     return {}
 
 

@@ -498,9 +498,9 @@ class KernelAnalysis:
     def at(self, *arguments: Any) -> LaunchCounts:
         """Count what a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
 
-        The counts are kept, because programs launch a kernel with equal sizes many times. arguments: in the kernel's
-        order; an array may be a phantom, because only its shape and type matter. Raises KernelError when a scalar or a
-        length that a loop needs is not known, or when an argument makes a bound or an index a float.
+        The counts are cached, because programs launch a kernel with equal sizes many times. arguments: in the kernel's
+        order; an array may lack values (a phantom), because only its shape and type matter. Raises KernelError when a
+        scalar or a length that a loop needs is not known, or when an argument makes a bound or an index a float.
         """
         self.signature.check_index_parameters(arguments)
         known = launch_key(arguments)

@@ -222,7 +222,7 @@ class ElementTrace:
         return found
 
     def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
-        """Return the accesses of these distributed iterations, and the number of moments (see `Visits`) in each."""
+        """Return the accesses of these distributed iterations, and the number of time steps in each (`Visits`)."""
         assert self.shape is not None
         frame = _Frame(self, iterations, {})
         distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))

@@ -135,7 +135,7 @@ class Kernel:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Return the names of the body's parameters in order; empty for a phantom kernel and for a C function."""
+        """Return the names of the body's parameters in order; empty without a body (phantom) and for a C function."""
         try:
             return tuple(inspect.signature(self.body).parameters) if self.body is not None else ()
         except ValueError:
@@ -171,7 +171,7 @@ class Kernel:
 
         Without ``iterations``, a loop nest runs the iterations that its source and ``arguments`` determine; any other
         kernel runs one in every thread. With ``arguments``, a loop nest has the costs for them (`with_arguments`).
-        Raises IndexOutOfRange when the launch certainly leaves an array, which may be a phantom.
+        Raises IndexOutOfRange when the launch certainly leaves an array, even one without values (a phantom).
         """
         threads = self.team_threads if threads is None else threads
         if arguments is not None and self.analysis is not None:

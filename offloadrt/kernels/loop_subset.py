@@ -60,14 +60,15 @@ def expect(value: T, *, probability: float | None = None, trips: float | None = 
         for e in expect(range(first[i], first[i + 1]), trips=6, near=1): ...
         nb = expect(neighbours[i], near=0.9)
 
-    What is read from the source alone uses only probabilities that are numbers, as a compiler knows no trip counts of
+    The analysis of the source alone uses only probabilities that are numbers, as a compiler knows no trip counts of
     such loops. The counts of a launch with known arguments use all hints. A hint may then also be the name of a scalar
     parameter of the kernel, so that a program whose arrays have no values can say how much each launch does.
 
     A kernel that does its iterations in order accesses the elements with near indices in order: the rows of a
-    compressed matrix, the neighbours in a well-numbered mesh. The other indices may be anywhere; without the hint, all
-    may. A near index that is unmodified data (``a[expect(neighbours[i], near=1)]``) lies near the number of its
-    iteration, and so within the range of `i`. A near index that is computed from data lies near an unknown place.
+    compressed matrix, the neighbours in a well-numbered mesh. The other indices, and all indices without the hint, may
+    be anywhere. A near index that is unmodified data (``a[expect(neighbours[i], near=1)]``) lies near the number of its
+    iteration, and so within the range of `i`. Of a near index that is computed from data, only the order is known, not
+    the place.
     """
     return value
 

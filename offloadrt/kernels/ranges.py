@@ -39,7 +39,7 @@ from offloadrt.kernels.counting import Counting
 
 @attrs.frozen
 class Outside:
-    """An access (source `text`) that surely leaves its array: its index in `dimension` takes ``low`` to ``high``."""
+    """An access (`text`) that surely leaves its array: its index goes from ``low`` to ``high``, beyond ``length``."""
 
     array: str
     position: int

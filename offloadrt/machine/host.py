@@ -285,7 +285,7 @@ class HostContents:
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """Return the bytes [address, address + nbytes) as a writable NumPy view.
 
-        Raises InvalidDeviceAddress unless they lie in one array that is no phantom.
+        Raises InvalidDeviceAddress unless they lie in one array, and that array has data (is no phantom).
         """
         array = self.find(address)
         if array is None:
@@ -563,7 +563,7 @@ class HostWorkersSpec:
     fork_join: Annotated[float, "cpu.fork_join"]
     """Time to start an algorithm's workers and to wait for the last one."""
     uncontended: Annotated[bool, "host_workers.uncontended"]
-    """Whether each algorithm has all cores for itself (an ablation)."""
+    """Whether each algorithm has all cores for itself (to find out what sharing costs)."""
 
     def width(self, launch: Launch, parallel: bool) -> float:
         """Return how many cores a ``launch`` can use: at most one per iteration, and only one if not ``parallel``."""

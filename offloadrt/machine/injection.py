@@ -164,7 +164,7 @@ class Injector:
         return device not in self.failures
 
     def page_fault(self, device: int, kernel: int) -> None:
-        """Count a page fault to be served; an injected fault breaks the device instead. kernel: its number."""
+        """Count a page fault of the launch number ``kernel``; an injected fault breaks the device instead."""
         if self.strike("page_fault", "", f"nobody can serve a page fault of kernel {kernel} on device {device}"):
             why = f"nobody could serve a page fault of kernel {kernel} at {self._sim.now:.9f} s"
             self.fail(device, DeviceFailure("page_fault", why))

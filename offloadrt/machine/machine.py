@@ -257,7 +257,7 @@ class Machine:
         return made
 
     def named(self, name: str, device: int = 0) -> str:
-        """Return a report's name for a part that each process has, such as a lock, with its process and device."""
+        """Return the name in reports of a part of each process, such as a lock: `name` with process and device."""
         name = f"{name} {device}" if device else name
         return f"{name} of process {self.process}" if self.process else name
 

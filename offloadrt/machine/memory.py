@@ -384,7 +384,7 @@ class DeviceMemory:
     def view(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         """Return the bytes [address, address + nbytes) as a writable NumPy view.
 
-        Raises InvalidDeviceAddress unless they lie in one block that is no phantom.
+        Raises InvalidDeviceAddress unless they lie in one block, and that block has bytes (is no phantom).
         """
         block = self.block_of(address)
         if address + nbytes > block.address + block.size:
@@ -640,5 +640,5 @@ class FaultStatistics:
 
     @property
     def busy_s(self) -> float:
-        """Return the virtual seconds in which the handler served or dropped faults."""
+        """Return the virtual seconds in which the handler mapped pages or dropped faults."""
         return self.service_s + self.skip_s

@@ -424,9 +424,9 @@ class RemoteAccess(msgspec.Struct, frozen=True):
     kernel: int
     nbytes: float
     bandwidth: float = math.inf
-    """Largest rate of its requests in bytes/s, whatever the link allows."""
+    """Largest rate of the kernel's requests in bytes/s, whatever the link allows."""
     wait: float = 0.0
-    """Seconds for which it waits for its first bytes, beyond what its rate says."""
+    """Seconds for which the kernel waits for the first bytes, in addition to the time that follows from the rate."""
 
 
 class RemoteDone(msgspec.Struct, frozen=True):

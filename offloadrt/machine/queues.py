@@ -64,7 +64,7 @@ P = TypeVar("P")
 
 
 class DeviceQueue(Generic[P]):
-    """Base of a device's queues, such as "hsa queue 0" (kind and number); counts since ``born`` (virtual seconds)."""
+    """Base of a device's queues, such as "hsa queue 0" (kind and number); ``born``: when its statistics begin."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
         self.sim = sim
@@ -191,10 +191,11 @@ class _Pool:
 class HardwareQueues:
     """The hardware queues of one process on a device, ``count`` of each priority.
 
-    With ``uncontended``, each stream has its own queue (an ablation). CUDA does not document how it assigns streams to
-    connections. The model uses round robin, the assignment with the fewest streams on the fullest queue. HIP's library
-    gives a stream a queue of its own while there are fewer than GPU_MAX_HW_QUEUES, and then the queue with the fewest
-    streams (``least_used``); streams of another priority have other queues (ROCclr, ``Device::acquireQueue``).
+    With ``uncontended``, each stream has its own queue, to find out what sharing costs. CUDA does not document how it
+    assigns streams to connections. The model uses round robin, the assignment with the fewest streams on the fullest
+    queue. HIP's library gives a stream a queue of its own while there are fewer than GPU_MAX_HW_QUEUES, and then the
+    queue with the fewest streams (``least_used``); streams of another priority have other queues (ROCclr,
+    ``Device::acquireQueue``).
     """
 
     _make: Callable[[int], HardwareQueue]
@@ -209,7 +210,7 @@ class HardwareQueues:
     _pools: dict[int, _Pool] = attrs.field(factory=dict, init=False)
 
     def open_stream(self, priority: int = 0) -> Stream:
-        """Make a stream of a priority on its next queue in turn, which is made if no stream has used it yet."""
+        """Make a stream on the next queue of this priority in turn; make the queue if no stream has used it yet."""
         pool = self._pools.setdefault(priority, _Pool())
         turn = self._choose(pool)
         pool.opened += 1
@@ -511,7 +512,7 @@ class HsaQueues:
 
     With ``round_robin`` each stream takes the next queue. Otherwise (LLVM's default, busy tracking) it takes a queue
     that no stream holds, or else the least used queue. With ``uncontended`` there are as many queues as streams hold at
-    one time (an ablation).
+    one time, to find out what sharing costs.
     """
 
     _make: Callable[[], HsaQueue]

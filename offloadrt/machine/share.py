@@ -259,7 +259,7 @@ class SharedPool:
 
     Only the user who finishes first keeps a timer. A user who leaves, or is no longer first, wakes the new first one.
     So a lone user costs one suspension, or none where no other event is due before. With ``uncontended`` every user has
-    the whole capacity for itself (an ablation).
+    the whole capacity (to find out what sharing costs).
     """
 
     __slots__ = ("_boxes", "_sim", "_uncontended", "name", "share")
@@ -283,7 +283,7 @@ class SharedPool:
         return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
-        """Add a user of ``amount`` units, at most ``cap`` a second; its actor works on, and then calls ``finish``."""
+        """Add a user of ``amount`` units, at most ``cap`` a second; the caller goes on and calls ``finish`` later."""
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:

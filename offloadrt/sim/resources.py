@@ -311,7 +311,7 @@ class Semaphore(Entered):
 
 @attrs.frozen
 class RWLockStatistics:
-    """Counts acquisitions and those that had to wait (`contended`); `read_hold_s` sums the holds of all readers."""
+    """Counts acquisitions and those that waited (`contended`); times (`_s`, virtual) are summed over the actors."""
 
     read_acquired: int
     write_acquired: int
@@ -484,7 +484,7 @@ class RWLock(Resource):
 
 @attrs.frozen
 class StationStatistics:
-    """Virtual seconds that actors waited and servers were busy, in total; `in_service` servers are busy now."""
+    """Use of a station: virtual seconds of waits and of busy servers, in total; `in_service` are busy now."""
 
     served: int
     """Number of services that have ended."""
@@ -525,10 +525,7 @@ class Station(Resource):
     @uninterrupted
     @types.coroutine
     def serve(self, dt: float) -> Generator[Any, Any, None]:
-        """Wait for a server and occupy it for ``dt`` virtual seconds.
-
-        Raises ValueError unless dt is finite and >= 0.
-        """
+        """Wait for a server and occupy it for ``dt`` virtual seconds. ValueError unless dt is finite and >= 0."""
         if not 0.0 <= dt < inf:
             raise ValueError(f"{self.name!r}: a service of {dt!r} virtual seconds; it must be finite and not negative")
         sim = self.sim

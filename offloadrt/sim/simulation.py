@@ -328,11 +328,11 @@ class Simulation(Scheduler, trio.abc.Clock):
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Resume the actor that is due. Trio calls this when its run queue is empty; ``deadline`` is Trio's own.
+        """Resume the actor that is due; return how long Trio may sleep. Trio calls this when it has no task to run.
 
-        The engine ``native`` resumes one actor, the engine ``turbo`` makes many steps; nothing really sleeps. No error
-        may be raised here, since Trio would take it for an internal error of its own. The watchdog raises it in a task
-        instead.
+        ``deadline``: Trio's own next one. The engine ``native`` resumes one actor, the engine ``turbo`` makes many
+        steps. No error may be raised here, since Trio would take it for an internal error of its own: the watchdog
+        raises it in a task instead.
         """
         if (last := self.running) is not None:
             if last.waits_for is None and not last.finished:  # it does not wait in virtual time: then in Trio itself

@@ -113,7 +113,7 @@ class RankedVariant:
 
     @property
     def is_told_apart(self) -> bool:
-        """Tell whether this variant is faster than the next one in at least the fraction `SURE` of the draws."""
+        """Tell whether this variant beats the next one in the fraction `SURE` of the draws (runs with random costs)."""
         return self.ahead >= SURE
 
 

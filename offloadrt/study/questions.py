@@ -141,9 +141,9 @@ def compare(
 
     `keywords` and `jobs` are as in `sweep`; `baseline` (what to compare with) and `measures` (what to compare besides
     the elapsed time) as in `reporting.compare.compare`. All runs are repeated with `draws` random samples of the
-    uncertain costs (draws); by default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants,
-    and the results have an `interval`. `draws=0` makes none. Raises UserError for what cannot be compared, ScriptFailed
-    when the program raises, ParameterError for a bad parameter.
+    uncertain costs; by default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the
+    results have an `interval`. `draws=0` makes none. Raises UserError for what cannot be compared, ScriptFailed when
+    the program raises, ParameterError for a bad parameter.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)

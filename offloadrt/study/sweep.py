@@ -111,7 +111,7 @@ class Keys:
 
 
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
-    """Make a point for each combination of values of `axes`, with all parameters bound; the last axis varies fastest.
+    """Make a point (a run) for each combination of values of `axes`, with all parameters; the last axis varies fastest.
 
     An axis is a parameter of the scenario, or an option in `AXES`, such as `machine`. Raises ParameterError, before
     anything runs, for a value that its parameter does not accept, and for an axis that `options` sets for all points.
@@ -331,7 +331,7 @@ class Failure:
 
 @attrs.define
 class SweepOutcome:
-    """The results and failures of a sweep so far; results are in the order of the points, None while one is missing."""
+    """The results and failures of a sweep's runs (`points`) so far, in their order; None for a run without a result."""
 
     points: Sequence[Point]
     results: list[Result | None]
@@ -341,7 +341,7 @@ class SweepOutcome:
     done: int = 0
     """Number of results so far, those of an earlier sweep included."""
     order_effects: list[str] = attrs.field(factory=list)
-    """Texts about steps from one value of an axis to the next that make runs faster in some draws, slower in others."""
+    """Texts about steps from one value of an axis to the next that make runs faster or slower, by random costs."""
 
     @property
     def finished(self) -> list[Result]:
@@ -412,7 +412,7 @@ def sweep(
     advanced: Callable[[SweepOutcome], None] | None = None,
     enough: Callable[[SweepOutcome], bool] = lambda outcome: False,
 ) -> SweepOutcome:
-    """Run the points that have no result in `file` on `pool`, which runs `jobs` at a time.
+    """Run the points (runs of a sweep) that have no result in `file`, `jobs` at a time, on `pool`.
 
     Each result is appended to `file`; `advanced` is called after each. When `enough` returns True, no further run is
     begun, and the remaining points have no result. A point that fails does not stop the others. KeyboardInterrupt
@@ -506,7 +506,7 @@ _DEATHS = 2
 
 
 def run_point(point: Point) -> bytes:
-    """Run one point in any process; return its result as JSON, or `{"error": message, "of_program": bool}`."""
+    """Make one run of a sweep in any process; return its result as JSON, or `{"error": text, "of_program": bool}`."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute(scenario, point.parameters, spec=point.options))
@@ -515,7 +515,7 @@ def run_point(point: Point) -> bytes:
 
 
 def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
-    """Run several points one after another; return the seconds taken, and the result of `run_point` for each."""
+    """Make several runs of a sweep one after another; return the seconds taken, and the `run_point` of each."""
     begun = time.perf_counter()
     answers = [run_point(point) for point in points]
     return time.perf_counter() - begun, answers

@@ -598,7 +598,7 @@ class TrafficSpec:
 
     bandwidth: Annotated[float, "mem.bw"]
     uncontended: Annotated[bool, "memory_traffic.uncontended"]
-    """Whether the kernels and each copy have the whole bandwidth for themselves (an ablation)."""
+    """Whether the kernels and each copy have the whole bandwidth for themselves (to find out what sharing costs)."""
 
     @property
     def copies(self) -> float:

@@ -28,17 +28,17 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def begin(self) -> int:
-        """Return the first host address that the thread will look up in the table behind the lock; 0 for no look-up."""
+        """Return the first host address that the thread looks up in the table behind the lock; 0: no look-up."""
         return self.asked[1]
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the section that the thread looks up, beginning at `begin`; 0 for empty or no section."""
+        """Return the bytes of the array section, from `begin` on, that the thread looks up; 0: empty or none."""
         return self.asked[2]
 
     @property
     def changes(self) -> bool:
-        """Tell whether the thread may insert or remove entries of the table behind the lock; False if it only reads."""
+        """Tell whether the thread may change the entries of the table behind the lock, and not only read them."""
         return self.asked[3]
 
     @property

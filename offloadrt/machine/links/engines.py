@@ -69,9 +69,9 @@ class EngineSpec:
     halts_kernels: bool
     """Whether every transfer stops the running kernels (``driver.halt = per_transfer``)."""
     engine_uncontended: bool
-    """Whether every transfer finds an idle engine (an ablation)."""
+    """Whether every transfer finds an idle engine (to find out what waiting costs)."""
     link_uncontended: bool
-    """Whether every transfer has the whole link for itself (an ablation)."""
+    """Whether every transfer has the whole link for itself (to find out what sharing costs)."""
 
 
 class CopyEngines:
@@ -149,8 +149,8 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
-        number, cause: the copy's and its directive's. memory: the other end (``pinned``). pauses_s: seconds between
-        its pieces. The caller itself holds an idle engine meanwhile; if none is idle, the transfer queues up.
+        number, cause: of the copy and of its directive. memory: as in `CopyPacket`. pauses_s: seconds between its
+        pieces. The caller itself holds an idle engine meanwhile; if none is idle, the transfer queues up.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -172,8 +172,9 @@ class CopyEngines:
     ) -> Signal:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
-        number, cause: the copy's and its directive's. ``done``: a signal to use, for which an actor may wait already.
-        ``over``: the link to use instead of the direction's. memory: the other end. pauses_s: seconds between pieces.
+        number, cause: of the copy and of its directive. ``done``: a signal to use, for which an actor may wait already.
+        ``over``: the link to use instead of the direction's. memory: as in `CopyPacket`. pauses_s: seconds between
+        pieces.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)
@@ -252,7 +253,7 @@ class RingSpec:
     bandwidth: Annotated[float, "dma.bw"]
     """Upper limit in bytes/s; each copied byte is one read and one write of memory."""
     uncontended: Annotated[bool, "dma_ring.uncontended"]
-    """Whether every packet finds an idle ring (an ablation)."""
+    """Whether every packet finds an idle ring (to find out what waiting costs)."""
 
 
 @attrs.frozen

@@ -198,9 +198,9 @@ class ManagedUsage:
     """
 
     faults: int = 0
-    """Served faults of the GPU."""
+    """Faults of the GPU that were handled."""
     host_faults: int = 0
-    """Served faults of the CPU."""
+    """Faults of the CPU that were handled."""
     bytes_htod: int = 0
     """Bytes migrated to the device."""
     bytes_dtoh: int = 0

@@ -92,7 +92,7 @@ _SPARSE: Final = 16
 
 
 class Translations:
-    """A page table for managed memory: a state for each page number; blocks have ``per_block`` pages."""
+    """A page table for managed memory: a state (local, remote, unmapped) per page; blocks have ``per_block`` pages."""
 
     def __init__(self, per_block: int) -> None:
         self._per_block = per_block

@@ -78,7 +78,7 @@ class ManagedAccess:
     """Address of the range."""
     nbytes: int
     level: int = 0
-    """Length of the chain of dependent loads of other arrays before the accesses."""
+    """Number of loads of other arrays, each dependent on the one before, that must precede the accesses."""
     scattered: float = 0.0
     """Number of random accesses of the whole launch; 0 for a range that is swept once, in order."""
     reads: tuple[ByteRuns, ...] | None = None
@@ -310,14 +310,14 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Forget the window in which an access next misses a page, as pages have gone; `next_window` finds it anew."""
+        """Forget which window next accesses a missing page, as pages have gone; `next_window` finds it anew."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
-        """Return the first window from ``window`` on in which an access meets a missing page; choose it at random.
+        """Return the first window (group of resident threads) from ``window`` on with an access to a missing page.
 
-        The choice is made again after pages have left the device; it stays when pages have come, and so may be too
-        early.
+        It is chosen at random. It is chosen again after pages have left the device, but not when pages have come; so it
+        may be too early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -328,7 +328,7 @@ class RandomHits:
         return self._next
 
     def met(self, window: int, end: int, pages: ManagedPages, rng: np.random.Generator) -> PageSets:
-        """Return the missing pages that accesses meet in the windows [window, end), which are chosen at random."""
+        """Return the missing pages that accesses meet in the windows [window, end), chosen at random by `rng`."""
         hit = self.next_window(window, rng)
         if hit >= end:
             return ()
@@ -392,7 +392,7 @@ class ManagedSweep:
     at: int = 0
     """The window that the kernel is in, or enters next."""
     end: int = 1
-    """The first window whose teams find no room yet."""
+    """The window after the last one that runs now: with `look_ahead`, later windows run at the same time."""
     level: int = 0
     """The level of the window that is checked next; the levels before had all pages when they were checked."""
     until: int = 0
@@ -473,7 +473,7 @@ class ManagedSweep:
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Make ``window`` (a group of resident threads) the current one, from its accesses that wait for no load on."""
+        """Make ``window`` (a group of resident threads) the current one; first its accesses that wait for no load."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
@@ -547,7 +547,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``, where the next step ends: before a window with a missing page, or after the longest step."""
+        """Set ``until``, the window where the next step ends: one with a missing page, or after the longest step."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:
@@ -575,7 +575,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until``, the end of the step, again, as pages lost translations after ``done`` windows of the step."""
+        """Set ``until`` again after ``done`` windows of the step, because pages have lost their translations."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1

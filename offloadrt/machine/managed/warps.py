@@ -36,7 +36,7 @@ _MOST_REPORTED = 1024
 
 @attrs.frozen(eq=False)
 class AddressTrace:
-    """Finds the addresses of a launch in managed memory, from the array `elements` that the kernel's source gives."""
+    """Finds the managed-memory addresses that a launch accesses; `elements` finds the array elements for it."""
 
     elements: ElementTrace
     arguments: Mapping[str, object]
@@ -75,7 +75,7 @@ class AddressTrace:
 
 @attrs.frozen(eq=False)
 class ResidentWarps:
-    """Finds the pages that a launch's warps access on ``sms`` SMs; ``groups`` of teams run one after another."""
+    """Finds the pages that a launch's warps access on ``sms`` SMs; the teams run in ``groups``, one after another."""
 
     trace: AddressTrace
     launch: Launch

@@ -26,8 +26,8 @@ class Strategy(Protocol):
     Two members are optional. ``reach`` is a number of virtual seconds, read once: an actor whose timer comes at most
     ``reach`` after the earliest one is a choice, too. If it is chosen, virtual time advances to its timer, and the
     actors that were passed over are late, by at most ``reach``. ``delay(actor)`` is called each time that an actor is
-    to go on while others exist. A number of virtual seconds delays the actor for so long (0.0: behind all others of
-    this instant); None lets it go on.
+    to go on while others exist. It returns for how many virtual seconds the actor is delayed (0.0: behind all others of
+    this instant), or None to let it go on.
     """
 
     @property

@@ -119,7 +119,7 @@ class Case:
     parameters: dict[str, Value]
     variants: list[ComparedVariant]
     order: Ranking | None = None
-    """The variants ranked by their times in the draws; None without draws, or if no draw changes a run."""
+    """The ranking by draws (runs with random costs); None without draws, or if no draw changes a run."""
 
 
 @attrs.frozen

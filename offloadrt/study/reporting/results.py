@@ -217,7 +217,7 @@ class Result:
     inputs: dict[str, float] = attrs.field(factory=dict)
     """The values that the program used for inputs with a range."""
     calls_outside: dict[str, CallStatistics] = attrs.field(factory=dict)
-    """Calls outside of the measured windows: start-up and exit."""
+    """Calls outside of the measured windows (the parts that the program marks): start-up and exit."""
     sections: dict[str, ResultSection] = attrs.field(factory=dict)
     """The memory configuration's own figures of the run; in the JSON each section is a field under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)

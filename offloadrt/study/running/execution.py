@@ -293,7 +293,7 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
-    measure: measure the whole run if the program marks no window. Raises UserError; ScriptFailed for its own errors.
+    measure: without a window, measure the whole run. Raises UserError; ScriptFailed for what the function raises.
     """
 
     async def main() -> Any:

@@ -148,10 +148,7 @@ class Run:
 
     # ------------------------------------------------------------------ the machine
     def set(self, key: str, value: str | float | bool) -> None:
-        """Override an entry of the machine's profile before its first use.
-
-        Raises UserError afterwards or for a bad entry.
-        """
+        """Override an entry of the machine's profile. UserError after the entry's first use, or for a bad value."""
         from offloadrt.study.running import profiles
 
         if self._built is not None:
@@ -361,7 +358,7 @@ class Run:
 
     # ------------------------------------------------------------------ what is measured and counted
     def measure(self) -> MeasuredPart:
-        """Open a measured window: `async with run.measure():`. Windows add up; without any, the run is measured."""
+        """Open a measured window: `async with run.measure():`. Windows add up; without any, all is measured."""
         from offloadrt.study.running.statistics import MeasuredPart
 
         return MeasuredPart(self.windows)
@@ -374,7 +371,7 @@ class Run:
 
     @property
     def elapsed(self) -> float:
-        """Return the virtual seconds in the measured windows so far; since the run's start if none was opened."""
+        """Return the virtual seconds in the measured windows (`measure`) so far; since the start if none was opened."""
         return self.windows.elapsed
 
     @property
@@ -384,7 +381,7 @@ class Run:
 
     @property
     def measured(self) -> Ledger:
-        """Return the counts and virtual seconds of the measured windows, or of the whole run when none was opened."""
+        """Return the counts and virtual seconds of the measured windows (`measure`); without any, of the whole run."""
         return self.windows.measured
 
     @property

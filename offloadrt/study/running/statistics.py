@@ -78,16 +78,16 @@ class RunStatistics:
     def faults(self) -> Mapping[str, int]:
         """Return the counts of page faults by name; empty on a machine without page faults.
 
-        On an APU: `gpu` faults of kernels that were served, `gpu_pages` that these mapped, `gpu_duplicates` for pages
-        that another fault had mapped meanwhile, `cpu_pages` that the host populated by touching them first, and
-        `prefault_pages` that prefaults mapped. With managed memory: CUPTI's counters and the driver's own
+        On an APU: `gpu` (handled faults of kernels), `gpu_pages` (pages mapped for them), `gpu_duplicates` (faults on
+        pages that another fault had mapped meanwhile), `cpu_pages` (pages given to the host at its first touch) and
+        `prefault_pages` (pages that prefaults mapped). With managed memory: CUPTI's counters and the driver's own
         (`driver.UvmCounters`).
         """
         return _summed(driver.faults() for driver in self._kernel_drivers)
 
     @property
     def fault_batches(self) -> tuple[FaultBatch, ...]:
-        """Return the batches in which GPU faults on managed memory were served, device by device."""
+        """Return the batches in which GPU faults on managed memory were handled, device by device."""
         return tuple(batch for driver in self._kernel_drivers for batch in driver.fault_batches())
 
     @property
