@@ -148,7 +148,7 @@ class Run:
 
     # ------------------------------------------------------------------ the machine
     def set(self, key: str, value: str | float | bool) -> None:
-        """Override an entry of the machine's profile. UserError after the entry's first use, or for a bad value."""
+        """Override an entry of the machine's profile. UserError once the machine is built, and for a bad entry."""
         from offloadrt.study.running import profiles
 
         if self._built is not None:
