@@ -121,7 +121,7 @@ def open_drivers(views: Sequence[Machine], devices: int = 1) -> Sequence[Sequenc
 
 
 def open_driver(machine: Machine) -> Driver:
-    """Return the driver library of a machine's first device, in a process that uses no other."""
+    """Return the driver library of a machine's first device, in a process that uses no other device."""
     return open_drivers([machine])[0][0]
 
 

@@ -196,7 +196,7 @@ class FailingCalls:
     def begin(self, call: str, nbytes: int, thread: str, now: float) -> DriverError | None:
         """Return the error of a call that an injected fault or a broken device makes fail; None lets the call proceed.
 
-        nbytes: requested size of an allocation; 0 for other calls. now: the current virtual time in seconds.
+        nbytes: requested size of an allocation, else 0. thread: the calling thread. now: virtual seconds.
         """
         if (error := self.end(call)) is not None:
             return error

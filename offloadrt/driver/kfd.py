@@ -54,7 +54,7 @@ class KfdCosts:
     prefault_insert: Annotated[float, "prefault.insert_{page}"]
     """Additional time for each page that is new to the GPU."""
     fault_service: Annotated[float, "fault.service_2m"]
-    """Time to serve one fault of a kernel, which maps a range of ``fault.range``."""
+    """Time to serve one fault of a kernel, which maps a range of ``fault.range`` bytes."""
     skip_entry: Annotated[float, "fault.skip"]
     """Time for each fault on another page of a range that is mapped by then; the driver drops such a fault."""
     populate: Annotated[float, "fault.populate_{page}"]

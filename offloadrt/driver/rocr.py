@@ -437,8 +437,8 @@ class RocrQueues:
         """Write a kernel's packet into the stream's queue, after a barrier if the stream has unfinished work.
 
         HSA queues start packets without waiting for earlier ones; LLVM's plugin adds the barrier to get the semantics
-        of a stream. ``run`` computes the result, ``touching`` is the memory used; then ``done`` is set. Raises
-        DriverError when no team of the launch fits on a compute unit.
+        of a stream. ``run`` computes the result, ``touching`` is the memory used, ``cause`` the directive's number;
+        then ``done`` is set. Raises DriverError when no team of the launch fits on a compute unit.
         """
         if self._fits.get(id(launch)) is not launch:
             self._check(launch)

@@ -455,7 +455,7 @@ class OffloadDevice:
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
-        """Submit a copy to the device, which may be in progress at the return. op: "h2d" or "attach", for events."""
+        """Submit a copy to the device, which may be in progress at the return. op: "h2d" or "attach"."""
         if self.tell is not None:
             begin, nbytes = source.address, source.nbytes
             self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))

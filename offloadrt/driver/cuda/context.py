@@ -352,7 +352,7 @@ class DriverCosts:
     """Additional time for each device that the program sees."""
     create_context: Annotated[float, "init.context"]
     start_in_kernel: Annotated[float, "init.kernel_part"]
-    """The fraction of a cold start's calls that the kernel module does under the lock of the GPU."""
+    """The fraction of the time of a cold start's calls that the kernel module works under the lock of the GPU."""
     load_module: Annotated[float, "module.load"]
     load_kernel: Annotated[float, "module.kernel"]
     """Time for the first use of a kernel of a lazily loaded module."""

@@ -37,7 +37,10 @@ class Steps(Protocol):
     def submit(
         self, stream: Stream, direction: str, nbytes: int, memory: str, move: Move | None, cause: int, /
     ) -> Awaitable[Signal]:
-        """Submit a transfer (h2d, d2h), which ends with ``move``; return its completion. memory: such as ``staged``."""
+        """Submit a transfer (h2d, d2h) for directive ``cause``; return its completion, at which ``move`` runs.
+
+        memory: the kind of the host memory, such as ``staged``.
+        """
 
     def host_copy(self, nbytes: int, /) -> Awaitable[None]:
         """Copy ``nbytes`` bytes between the program's memory and a pinned buffer."""
@@ -460,7 +463,7 @@ class Copies:
         """Return a function that views the bytes of a range of this device or of ``memory``; None for a phantom.
 
         The view is made at the copy's completion, because the array behind an older view may be replaced (``Backing``).
-        Raises DriverError when the range does not lie in one block.
+        Raises DriverError, in the name of ``api``, when the range does not lie in one block.
         """
         memory = memory or self._memory
         try:
@@ -536,8 +539,8 @@ class PeerCopies:
         """Copy ``nbytes`` between two devices (cuMemcpyPeerAsync), by the engine of the device whose stream is given.
 
         The copy uses their link when this context has enabled access to the other device; otherwise it goes through the
-        host or, without a link, as ``p2p.without_link`` says. Raises DriverError for a device that does not exist, for
-        a stream of neither, and when a range lies in no block.
+        host or, without a link, as ``p2p.without_link`` says. cause: the directive's number. Raises DriverError for a
+        device that does not exist, for a stream of neither, and when a range lies in no block.
         """
         with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
             api = call.api

@@ -119,7 +119,7 @@ class CudaDriver:
 
     @classmethod
     def of(cls, machine: Machine, number: int = 0) -> CudaDriver:
-        """Return the driver of a machine's device ``number``, in a process that uses no other."""
+        """Return the driver of a machine's device ``number``, in a process that uses no other device."""
         return cls(DriverProcess(machine, first=number), number)
 
     @classmethod

@@ -122,7 +122,7 @@ class Kernels:
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return, unsubmitted, the packet of a kernel that writes ``value`` at ``dst``. DriverError as for `memset`."""
+        """Return a `memset`'s packet without submitting it. api: the call's name in errors; cause: the directive."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)

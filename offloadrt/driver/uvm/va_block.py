@@ -671,7 +671,7 @@ class VaBlocks:
         return nbytes / self.pages.page_size * self.costs.page_copy
 
     async def send_back(self, index: int, pages: PageSet, cause: int) -> None:
-        """Migrate those of a block's ``pages`` that are on this device to the host, because a prefetch asks for it."""
+        """Migrate those of a block's ``pages`` from this device to the host, for a prefetch by directive ``cause``."""
         block = self.pages.block(index)
         if pages := pages & block.resident:
             self.thrashing.forget(index, pages)
@@ -761,7 +761,7 @@ class VaBlocks:
         return written
 
     async def stop_queues(self, block: ManagedBlock, pages: PageSet, cause: int) -> None:
-        """Stop the device's queues before it loses ``pages`` of a block, if its kernels cannot fault on the pages."""
+        """Stop the device's queues for directive ``cause`` before it loses ``pages`` on which kernels cannot fault."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)
 

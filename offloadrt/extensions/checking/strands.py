@@ -122,7 +122,7 @@ class EndedChains:
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
     def add(self, chain: int, epoch: int) -> None:
-        """Add a chain whose last strand has ended. epoch: the number of that strand's last epoch."""
+        """Add a chain whose last strand has ended. epoch: the last value of its entry in vector clocks."""
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
@@ -174,7 +174,8 @@ class Strand:
     ended: EndedChains = attrs.field(factory=EndedChains)
     """Chains of strands that have ended before this strand's present time, so that a new strand can continue them."""
     is_half_known: bool = False
-    """Whether another strand's clock includes only the first part of one of this strand's epochs."""
+    """Whether another strand's clock includes only the first part of what this strand did between two of its signals.
+    """
 
     @property
     def epoch(self) -> int:
@@ -183,7 +184,7 @@ class Strand:
     def comes_after(self, chain: int, epoch: int) -> bool:
         """Tell whether something that another strand did is known to have happened before what this strand does now.
 
-        chain, epoch: when it happened: the other strand's chain, and the number of the epoch.
+        chain, epoch: when it happened: the other strand's entry in vector clocks, and the value of that entry then.
         """
         return self.clock[chain] >= epoch
 

@@ -234,7 +234,7 @@ class RecordedRanges:
 
     @classmethod
     def of(cls, program: str, metas: Iterable[Meta]) -> RecordedRanges:
-        """Make the ranges for the processes of a run; the ranges' names begin with `program`."""
+        """Make the ranges for a run's processes, recorded as `metas` say; the ranges' names begin with `program`."""
         metas = list(metas)
         ratios = metas[0].host_times
         times, costs = None, None
@@ -295,7 +295,7 @@ def _times(column: Column, factors: Column) -> Column:
 def ranges_by_threads(
     program: str, metas: Iterable[tuple[int, Meta]], known: Sequence[int]
 ) -> dict[int, RecordedRanges]:
-    """Make the ranges for each number of host threads with which the program was recorded."""
+    """Make the ranges for each number of host threads. metas: by that number; known: all such numbers, in order."""
     ordered = sorted(metas, key=lambda one: known.index(one[0]))
     return {
         threads: RecordedRanges.of(

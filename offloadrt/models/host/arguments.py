@@ -31,7 +31,7 @@ _ANYTHING = (Any, object, DTypeLike, Kernel)
 def checks_arguments(cls: type[T]) -> type[T]:
     """Decorate a class so that its public methods raise TypeError for arguments that do not fit their annotations.
 
-    Numbers of NumPy count as numbers of Python, truth values do not. Whole numbers have 64 bits, others are finite.
+    Numbers of NumPy count as Python's; truth values are no numbers. Integers must fit 64 bits, others be finite.
     """
     for name, method in [*vars(cls).items()]:
         if inspect.isfunction(method) and not name.startswith("_"):
@@ -42,7 +42,7 @@ def checks_arguments(cls: type[T]) -> type[T]:
 
 
 def checked(method: F, name: str = "") -> F:
-    """Decorate a function: it raises TypeError, naming it `name`, for arguments unlike its annotations."""
+    """Decorate a function: it raises TypeError, naming it `name`, for arguments that do not fit its annotations."""
     positional = method.__code__.co_varnames[: method.__code__.co_argcount]
     # The annotations are evaluated at the first call: then all modules are there.
     annotations = functools.cache(lambda: typing.get_type_hints(method))

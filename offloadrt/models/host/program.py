@@ -353,7 +353,7 @@ class OffloadProgram(ABC, Generic[T]):
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often barriers of C++ standard algorithms were kept or left out, by decision; else empty."""
+        """Return how often barriers of C++ standard algorithms were kept or left out, by decision; {} without any."""
         return {}
 
     # the end

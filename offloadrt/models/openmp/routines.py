@@ -186,8 +186,8 @@ class RoutineCaller(ProgramThread):
     ) -> int:  # fmt: skip
         """Associate the host memory `place` with device memory: a table entry with an infinite reference count.
 
-        device_offset: bytes from `pointer` on. Returns 0 on success, else -1, always for the initial device, a null
-        pointer and 0 bytes.
+        device_offset: bytes from `pointer` on. Returns 0 on success, else -1, as for the initial device, a null pointer
+        or 0 bytes.
         """
         if place is None or pointer is None or nbytes <= 0:
             return OFFLOAD_FAIL

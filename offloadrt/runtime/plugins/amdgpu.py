@@ -72,7 +72,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """Put a copy to the host into the stream (`pushMemoryCopyD2HAsync`); AMD's fork of LLVM waits before it."""
+        """Put a copy to the host (`pushMemoryCopyD2HAsync`) for directive `cause`; AMD's LLVM fork waits before it."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
@@ -85,17 +85,17 @@ class AmdgpuStream:
         self.stream.note(done)
 
     async def copy_within(self, cause: int, nbytes: int, move: Move | None) -> None:
-        """Put a copy within the device into the stream (`pushMemoryCopyD2DAsync`); `move` moves the bytes."""
+        """Put a copy within the device (`pushMemoryCopyD2DAsync`) for directive `cause`; `move` moves the bytes."""
         done = HsaSignal(self._sim, "copy within the device", self)
         await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
     def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
-        """Put a kernel launch into the stream (`pushKernelLaunch`); at its end, `run` computes the result."""
+        """Put a kernel launch (`pushKernelLaunch`) for directive `cause`; at its end, `run` computes the result."""
         done = HsaSignal(self._sim, launch.kernel.name, self)
         return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
 
     async def wait_for(self, cause: int, event: HsaSignal) -> None:
-        """Let operations that are put into the stream from now on wait for the event (`waitEvent`)."""
+        """Let later operations in the stream wait for the event (`waitEvent`). cause: the directive's number."""
         if not event.is_set and event.stream is not self:
             await self._rocr.queues.barrier(self.stream, cause, event, HsaSignal(self._sim, "barrier", self))
 

@@ -578,7 +578,7 @@ class Assembler:
             self.initial.did_something(thread.task)
 
     def add(self, thread: RunningThread, step: Step, subject: int, detail: int = NONE) -> int:
-        """Add a record (step) to the thread's task, with CPU time and accesses since its last one; return its index."""
+        """Add a record (a step, with the numbers that its kind needs) to the thread's task, and return its index."""
         task = self.task_of(thread)
         touches = self.memory.take_touches(thread.number, task.index)
         return task.add(step, subject, thread.take_work(), touches, detail)
@@ -590,7 +590,7 @@ class Assembler:
         return thread.task
 
     def make_task(self, kind: TaskKind, thread: int, identifier: int = 0) -> TaskRow:
-        """Add a task that `thread` makes; another thread may run the task."""
+        """Add a task that `thread` makes; another thread may run it. identifier: the runtime's name for the task."""
         task = TaskRow(len(self.tasks), kind, thread, frees=self.memory.free_count)
         self.tasks.append(task)
         if kind == TaskKind.INITIAL:

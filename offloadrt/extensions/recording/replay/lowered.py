@@ -200,9 +200,9 @@ class LoweredProgram:
     ) -> Construct:
         """Make the directive of a runtime call that begins or ends mappings, or updates data; ``t.run`` then runs it.
 
-        items: the map items. name: the directive's, by default that of `call`. call: which of
-        `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is. nowait, depend: its clauses of
-        these names.
+        items: the map items. name: the directive's, by default that of `call`. device: its number; None: the default
+        device. call: which of `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is. nowait,
+        depend: its clauses of these names.
         """
         name = name or _NAMES[call]
         if call == "update":
@@ -231,8 +231,8 @@ class LoweredProgram:
         arguments, as in `OffloadedRegion`.
 
         The kernel's arguments are the items with TARGET_PARAM, in order: arrays, or numbers for items with LITERAL. A
-        Launch is used as it is. trip_count: the iterations of its loop; 0 if not known. nowait, depend: its clauses of
-        these names.
+        Launch is used as it is. device: its number; None: the default device. trip_count: the iterations of its loop; 0
+        if not known. nowait, depend: its clauses of these names.
         """
         arguments: list[Any] = [
             item.value if item.type & LITERAL else item.array for item in items if item.type & TARGET_PARAM

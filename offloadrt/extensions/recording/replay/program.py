@@ -112,7 +112,7 @@ def check_configuration(recording: Recording, configuration: str) -> None:
 def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> list[RunSummary]:
     """Return the processes among `runs` with this number of host threads; None: the number that was recorded first.
 
-    Raises ReplayRefused if the program was not recorded with that many.
+    Raises ReplayRefused, which names the file `path`, if the program was not recorded with that many.
     """
     known = list(dict.fromkeys(run.threads for run in runs))
     chosen = known[0] if threads is None else threads
@@ -127,9 +127,9 @@ def runs_of(runs: Sequence[RunSummary], threads: int | None, path: object) -> li
 
 
 def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: object) -> RunSummary:
-    """Return one process of the run with this number of host threads.
+    """Return process number `process` of the run with this number of host threads.
 
-    Raises ReplayRefused if there is none.
+    Raises ReplayRefused, which names the file `path`, if there is none.
     """
     of_threads = runs_of(runs, threads, path)
     if not 0 <= process < len(of_threads):
@@ -586,7 +586,7 @@ class ReplayedProgram:
         """Do nothing at a line where a barrier of parallel algorithms stays: each directive waits for its kernel."""
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
-        """Run a directive or routine, and compare its operations with the recorded ones (list `operations`)."""
+        """Run a directive or routine, as numbered in the recording; compare its operations with those recorded."""
         assert isinstance(t, HostThread)
         site = self.recording.dictionaries.sites[site_number]
         t.sim.current.data["place"] = site.where
