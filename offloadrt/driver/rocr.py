@@ -474,7 +474,7 @@ class RocrQueues:
             trace(events.KernelSubmit, self._device.index, queue, cause, number, launch.kernel.name)
 
     async def barrier(self, stream: Stream, cause: int, depends: HsaSignal, done: HsaSignal) -> None:
-        """Put a barrier into a stream: what is submitted from now on starts after ``depends``; then ``done`` is set."""
+        """Put a barrier into a stream for directive ``cause``: later work awaits ``depends``; then ``done`` is set."""
         number = stream.queue.number
         if number not in self.locks:
             await self.create(number)

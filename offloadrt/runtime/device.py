@@ -405,7 +405,7 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a block for the host memory (phantom: without bytes). Raises (Array)OutOfDeviceMemory."""
+        """Allocate a block for `array` at `host_address` (phantom: no bytes). Raises (Array)OutOfDeviceMemory."""
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:

@@ -204,7 +204,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return the violation if a current capture forbids the call ``api``, and invalidate it; None if allowed."""
+        """Return the violation if a capture forbids ``thread`` to call ``api``, and invalidate the capture; or None."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -452,7 +452,7 @@ class Waiting:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether a waiting thread neither spins nor wakes up slowly, so that a call need not await ``until``."""
+        """Tell whether a waiting thread neither spins nor wakes up slowly, so that a call can do without `until`."""
         return self.schedule == "yield" or (
             self.schedule == "auto" and not self._machine.cores.is_pinned(self._sim.current)
         )

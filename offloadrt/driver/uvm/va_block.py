@@ -40,7 +40,7 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """A fetch or an eviction whose pages are still being copied. An evicted block has given up its memory already."""
+    """A fetch (to the device) or an eviction whose copy goes on. An evicted block has given up its memory already."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
@@ -680,7 +680,7 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host after ``work`` seconds; only missing bytes are copied. kept: copies that stay here."""
+        """Move pages to the host for ``cause``, after ``work`` seconds; copy only missing bytes. kept: copies left."""
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)

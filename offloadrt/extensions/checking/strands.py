@@ -289,7 +289,7 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
-        """Record that the running strand (host thread or task) has awaited `what`: it comes after all its signals.
+        """Record that the running strand (host thread or task) has awaited all signals of `what`, and comes after them.
 
         queue: if given, later work of this queue comes after that, instead of the running strand.
         """

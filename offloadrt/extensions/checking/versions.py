@@ -161,7 +161,7 @@ class Versions:
         cell.version, cell.value = 0, None
 
     def left(self, device: int, entry: Entry) -> None:
-        """Remember the device's bytes of a mapping that ends."""
+        """Remember which values the device has in a mapping that ends."""
         for host, mine in self._pairs(device, entry, entry.host_begin, entry.size):
             host.left = mine.value
 

@@ -85,7 +85,7 @@ def _cost_doubts(meta: Meta) -> Iterator[str]:
 
 
 def stragglers_of(threads: Sequence[ThreadSummary], recording: Recording | None = None) -> list[str]:
-    """Name host threads that took far longer than others with as many directives, as on a host that others used too.
+    """Name host threads that took far longer than others with as many directives, as happens on a shared host.
 
     A replay takes each thread's recorded CPU time, so all threads wait for a straggler. With `recording`, each sentence
     says where in the source the thread was late.

@@ -353,7 +353,7 @@ class OffloadProgram(ABC, Generic[T]):
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return how often barriers of C++ standard algorithms were kept or left out, by decision; {} without any."""
+        """Return, by reason, how often a barrier of a C++ standard algorithm was kept or left out; {} without any."""
         return {}
 
     # the end

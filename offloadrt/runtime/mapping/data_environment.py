@@ -71,7 +71,7 @@ async def lock_visited(device: OffloadDevice, lookup: Lookup, keeps: bool, owned
 
 
 def pass_visited(device: OffloadDevice, lookup: Lookup) -> bool:
-    """Count the locks of all entries that `lookup` has visited as taken and released at once, if all are free.
+    """Count one taking and release of the lock of each entry that `lookup` has visited, if all are free.
 
     Returns False, without effect, if one of them is held. This is the fast path of `lock_visited`.
     """

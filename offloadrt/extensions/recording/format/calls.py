@@ -96,7 +96,10 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Makes records (steps of tasks) of runtime calls. Tables number what these have, as `sites` (source lines)."""
+    """Makes records (steps of tasks) of a process's runtime calls.
+
+    A record names rows of tables by number: `sites` (source lines of directives), `kernels`, `launches`, `items`, ….
+    """
 
     _process: RawProcess
     memory: MemoryEvents

@@ -26,8 +26,8 @@ _MUTEXINOUTSET: Final = 4
 class HeldMutexes:
     """The mutexes of POSIX and C that threads hold, each with its thread and how often that thread has locked it.
 
-    Code that was compiled without the compiler plugin may lock or unlock one unseen. A
-    lock or unlock that would then not fit what was seen before is not recorded.
+    Code that was compiled without the compiler plugin may lock or unlock a mutex unseen. A lock or unlock that then
+    contradicts what was seen before is not recorded.
     """
 
     _held: dict[int, tuple[int, int]] = attrs.field(factory=dict)

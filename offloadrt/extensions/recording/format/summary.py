@@ -40,8 +40,8 @@ class KernelSummary:
     """The launches of one kernel, added up: work, and loads and stores in bytes.
 
     teams, threads, trip: the teams, the threads of each, and the iterations of the most frequent launch. flops,
-    single_flops: operations in double precision, and those in single or half precision; a division or a function is
-    one. loaded: the bytes that the kernel's code loads.
+    single_flops: operations in double precision, and those in single or half precision; a division or a function counts
+    as one. loaded: the bytes that the kernel's code loads.
     """
 
     name: str

@@ -583,7 +583,7 @@ class ReplayedProgram:
         self._observed.knows_copies(tuple(copies))
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Do nothing at a line where a barrier of parallel algorithms stays: each directive waits for its kernel."""
+        """Do nothing at a line where the host waits for parallel algorithms: each directive waits for its kernel."""
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
         """Run a directive or routine, as numbered in the recording; compare its operations with those recorded."""
