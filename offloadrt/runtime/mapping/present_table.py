@@ -144,7 +144,7 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether decrementing a count (hold: that of ompx_hold) makes both 0. after_reset: after a `reset`."""
+        """Tell whether decrementing the hold or dynamic count leaves both 0. after_reset: the count is reset first."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False

@@ -646,10 +646,7 @@ class Assembler:
             thread.moving.append((elsewhere or task, place, row[2], end))
 
     def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
-        """Tell whether `task` frees what `mapping` maps, where both are initial tasks of threads that nothing orders.
-
-        No recorded synchronization orders such threads. So the free is recorded where it happened.
-        """
+        """Tell whether `task` frees what `mapping` maps, where both are initial tasks that nothing orders."""
         both_initial = task.kind == mapping.kind == TaskKind.INITIAL
         return both_initial and task.thread != mapping.thread and not self.calls.has_open(mapping)
 
