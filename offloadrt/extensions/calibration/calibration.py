@@ -88,10 +88,7 @@ class Calibration:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Return the names of the base profile's uncertain entries that no file has measured.
-
-        They have the base's value and range in the new profile, too.
-        """
+        """Return the names of uncertain entries that no file has measured; they stay as the base profile has them."""
         measured = {entry.base.key for entry in self.entries}
         return tuple(key for key in self.base.ranges() if key not in measured)
 

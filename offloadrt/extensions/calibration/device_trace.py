@@ -72,10 +72,7 @@ class TracedCommand:
 
 @attrs.frozen
 class DeviceTrace:
-    """All calls and commands that one file of a profiler contains.
-
-    `calls` are those that the host made, `commands` what the devices executed.
-    """
+    """All that one file of a profiler contains: `calls` that the host made, `commands` that devices executed."""
 
     path: str
     source: str
@@ -95,10 +92,7 @@ class CalibrationError(ValueError):
 
 
 class Database:
-    """A SQLite file, opened for reading only.
-
-    The constructor and all methods raise CalibrationError if the file is no SQLite file or is damaged.
-    """
+    """A SQLite file, opened for reading only; raises CalibrationError if it is no SQLite file or is damaged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

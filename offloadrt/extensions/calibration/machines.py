@@ -106,10 +106,7 @@ class MachineRecord:
 
 @attrs.frozen
 class MachineName:
-    """A listed machine or runtime, and how many entries its profile has.
-
-    `title` describes it in a few words; `runtime` is the offloading runtime of its profile.
-    """
+    """A listed machine or runtime: its `title` in a few words, its number of entries, and its profile's `runtime`."""
 
     name: str
     title: str

@@ -60,10 +60,7 @@ class Operations:
         return len(self._by_name.get(name, ()))
 
     def alone(self, name: str, idle_device: bool = False) -> list[TracedCall]:
-        """Return the calls of this name that overlap no call of another thread.
-
-        idle_device: leave out those that overlap a command of a device, too.
-        """
+        """Return the calls of this name that overlap no call of another thread, nor with `idle_device` a command."""
         calls = [call for call in self._by_name.get(name, ()) if call not in self._disturbed]
         return [call for call in calls if not self._overlaps_command(call)] if idle_device else calls
 
@@ -235,10 +232,7 @@ _MINORITY: Final = 0.1
 
 @attrs.frozen
 class Measurement:
-    """The measured value of one entry (cost or rate) of a machine profile, from one file, in SI units.
-
-    `key` is the entry's name.
-    """
+    """The measured value of the entry `key` (a cost or rate) of a machine profile, from one file, in SI units."""
 
     key: str
     value: float
@@ -277,17 +271,11 @@ class LinearCost:
     """How many operations the estimates are made from."""
 
     def fixed(self, key: str, what: str) -> Measurement | None:
-        """Return the constant part of the cost as a measurement of the profile entry `key`.
-
-        what: what was measured, in words. Returns None if the part's median is not above 0.
-        """
+        """Return the constant part of the cost as a measurement of the entry `key`; None if its median is 0 or less."""
         return _measurement(key, self.intercepts, what, self.count)
 
     def per_unit(self, key: str, what: str) -> Measurement | None:
-        """Return the cost per unit of size as a measurement of the profile entry `key`.
-
-        what: what was measured, in words. Returns None if the part's median is not above 0.
-        """
+        """Return the cost per unit of size as a measurement of the entry `key`; None if its median is 0 or less."""
         return _measurement(key, self.slopes, what, self.count)
 
 

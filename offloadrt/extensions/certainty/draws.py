@@ -178,10 +178,7 @@ class Draws:
 
 @attrs.frozen
 class DrawnRuns:
-    """The results of several points of a sweep, each run with the same draws (random samples of uncertain values).
-
-    `draws` is the generator of the samples.
-    """
+    """The results of points of a sweep, all run with the same random samples of uncertain values (`draws`)."""
 
     draws: Draws
     rows: Sequence[Sequence[Result | None]]
@@ -205,10 +202,7 @@ class DrawnRuns:
         return known if known and len(known) == len(values) else None
 
     def pairs(self, one: int, other: int) -> list[tuple[float, float]]:
-        """Return the elapsed seconds of two points, for all draws (random samples) in which both of them were run.
-
-        one, other: the indices of the points.
-        """
+        """Return the elapsed seconds of two points (indices) for all draws (random samples) that both of them ran."""
         rows = [(row[one], row[other]) for row in self.rows]
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
@@ -240,10 +234,7 @@ def _figure(name: str, result: Result) -> float | None:
 
 
 def spec_of(point: Point) -> MachineSpec:
-    """Return the machine of a run (`point`), with its offloading runtime, as the profiles have it.
-
-    The user's overrides are not applied.
-    """
+    """Return the machine of a run (`point`), with its offloading runtime, without the user's overrides."""
     scenario = registry.find(point.scenario)
     return profiles.load(point.options.machine or scenario.machine, runtime=point.options.runtime or scenario.runtime)
 
@@ -380,10 +371,7 @@ def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[in
 
 
 def facts(result: Result) -> tuple[object, ...]:
-    """Return all numbers of a run that must be equal for two runs to count as equal.
-
-    These are the elapsed time, the number of events, and all measured figures.
-    """
+    """Return what must be equal for two runs to count as equal: elapsed time, number of events, measured figures."""
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 

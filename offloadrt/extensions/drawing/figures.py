@@ -425,10 +425,7 @@ def canvas_of(figure: Figure, results: Sequence[Result]) -> Any:
 
 
 def delete(folder: Path, *, stem: str = "figure") -> None:
-    """Delete the files that `draw` has written into a folder, if any exist. Raises UserError if that fails.
-
-    stem: the files' name without its ending.
-    """
+    """Delete the files that `draw` has written into a folder as `stem`, if any. Raises UserError if that fails."""
     for path in _paths(folder, stem):
         with writing(path):
             path.unlink(missing_ok=True)

@@ -17,10 +17,7 @@ _MOST_POINTS = 20
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as HTML; the cells are text, which is escaped. Returns an empty text if there are no rows.
-
-    head: the titles of the columns.
-    """
+    """Return a table with the column titles `head` as HTML, its cells escaped; an empty text if there are no rows."""
     if not (lines := list(rows)):
         return ""
 

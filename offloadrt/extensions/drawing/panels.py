@@ -257,10 +257,7 @@ def check_type(path: Path, option: str = "--figure") -> None:
 
 
 def new_canvas(width: float, height: float) -> Any:
-    """Return a figure of matplotlib of a size in inches, which notebooks show. Raises UserError without matplotlib.
-
-    width, height: the size.
-    """
+    """Return a figure of matplotlib, sized in inches, which notebooks show. Raises UserError without matplotlib."""
     canvas = library("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
     canvas._repr_png_ = partial(_as_png, canvas)  # notebooks call it, unless their inline backend can show figures
     return canvas
@@ -273,10 +270,7 @@ def _as_png(canvas: Any) -> bytes:
 
 
 def save(canvas: Any, path: Path) -> None:
-    """Write a figure of matplotlib to a file; equal figures give equal bytes. Raises UserError if it cannot.
-
-    canvas: the figure.
-    """
+    """Write a figure of matplotlib to a file; equal figures give equal bytes. Raises UserError if it cannot."""
     dates = {".svg": "Date", ".pdf": "CreationDate"}
     with writing(path) as part, library("matplotlib").rc_context({"svg.hashsalt": "offloadrt"}):
         canvas.savefig(part, dpi=160, metadata={dates[path.suffix]: None} if path.suffix in dates else None)

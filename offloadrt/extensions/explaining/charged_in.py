@@ -21,10 +21,7 @@ def places() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def charged_in(key: str) -> tuple[str, ...] | None:
-    """Return the parts of a run's critical path that take longer if the cost `key` of a profile is higher.
-
-    Returns None if `charged_in.toml` does not have the entry.
-    """
+    """Return the parts of a critical path that take longer if the cost `key` is higher; None for an unlisted entry."""
     if key in places():
         return places()[key]
     beginnings = [name for name in places() if name.endswith("*") and key.startswith(name[:-1])]

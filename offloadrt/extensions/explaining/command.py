@@ -116,10 +116,7 @@ def why(
 
 
 def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
-    """Yield the lines and tables of a page, as `why` prints them; `draws` is the requested number of draws.
-
-    A draw is a run with a random sample of the uncertain costs.
-    """
+    """Yield what `why` prints of a page; `draws` (random samples of the uncertain costs) is the number asked for."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of
@@ -211,10 +208,7 @@ def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
 
 
 def holder_labels(holders: Iterable[Holder]) -> list[str]:
-    """Return a text for each group of holders of a lock, the largest share of the time first.
-
-    Holders (call, array, directive, line) that differ in their arrays only are merged.
-    """
+    """Return a text for each group of holders of a lock that differ in arrays only, the largest share of time first."""
     shares: dict[str, float] = {}
     for holder in holders:
         what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"

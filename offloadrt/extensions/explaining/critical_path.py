@@ -43,10 +43,7 @@ NOTHING = 0
 
 @attrs.define(eq=False)
 class ApiCall:
-    """One call of the driver's API. array: the name of the array that it served; empty if no event names one.
-
-    api: the function's name.
-    """
+    """A call of the function `api` of the driver; `array` names the array that it served, empty if no event does."""
 
     api: str
     array: str = ""
@@ -376,10 +373,7 @@ class PathPart:
 
     @property
     def ps(self) -> int:
-        """Return the length of this part in picoseconds, multiplied by `times`.
-
-        `times` is not 1 for a repeated phase of which only some instances were run.
-        """
+        """Return this part's length in picoseconds times `times`, how often a repeated phase is counted."""
         own = self.end_ps - self.begin_ps
         return own if self.times == 1.0 else round(own * self.times)
 

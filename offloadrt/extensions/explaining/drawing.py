@@ -66,10 +66,7 @@ class Canvas(Protocol):
         """
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track, at a time in picoseconds.
-
-        notes: details that are known only at its end.
-        """
+        """End the slice that began last on the track, at a time in picoseconds, with `notes` known only at its end."""
 
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark a moment on a track. time_ps: when, in picoseconds. name: the text to show.
@@ -78,10 +75,7 @@ class Canvas(Protocol):
         """
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
-        """Give a counter a new value.
-
-        track: the counter's number. time_ps: when, in picoseconds.
-        """
+        """Give a counter (the number of its track) a new value at a time in picoseconds."""
 
 
 @attrs.define
@@ -233,10 +227,7 @@ class Lanes:
 
 @attrs.define
 class CounterTracks:
-    """Draws numbers over time, each on a separate track.
-
-    `canvas` is what it draws on.
-    """
+    """Draws numbers over time on `canvas`, each on a separate track."""
 
     canvas: Canvas
     _tracks: dict[tuple[str, str], int] = attrs.field(factory=dict)

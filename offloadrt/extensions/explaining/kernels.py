@@ -83,10 +83,7 @@ class KernelRecord:
 
 @attrs.frozen
 class ObjectRecord:
-    """An object of a host function, with its rank by global access frequency (`gaf`).
-
-    `rank` is 1 for the object that kernels access most; `host` is the function's name.
-    """
+    """An object of the function `host`, with its `rank` by global access frequency (`gaf`); the highest has rank 1."""
 
     host: str
     name: str
@@ -119,10 +116,7 @@ _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), e
 
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
-    """Yield all that `kernels` prints for a scenario or a script. Raises ScenarioNotFound, ScriptFailed.
-
-    reference: the scenario's name, or the script's file.
-    """
+    """Yield all that `kernels` prints for a scenario's name or a script. Raises ScenarioNotFound, ScriptFailed."""
     kernels, programs, unread = _found(reference)
     if not kernels:
         yield _none_found(reference)
@@ -140,10 +134,7 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
 
 
 def record_of(reference: str) -> KernelsRecord:
-    """Return what `kernels_of` shows, as a record for JSON. Raises ScenarioNotFound, ScriptFailed.
-
-    reference: the scenario's name, or the script's file.
-    """
+    """Return what `kernels_of` shows, as a record for JSON. Raises ScenarioNotFound, ScriptFailed."""
     kernels, programs, unread = _found(reference)
     objects = [
         ObjectRecord(host, entry.name, entry.rank, entry.gaf)
@@ -373,10 +364,7 @@ def _hull(ranges: Sequence[Range | None]) -> str:
 
 
 def _kept(bounds: Sequence[Polynomial], other: Polynomial, direction: int) -> list[Polynomial]:
-    """Add a bound to others, and drop those that are surely not outermost.
-
-    direction: 1 keeps the smallest bounds, -1 the largest ones.
-    """
+    """Add a bound to others, and drop those surely not outermost: 1 keeps the smallest bounds, -1 the largest ones."""
     if any((other - bound).sign == direction or other == bound for bound in bounds):
         return list(bounds)
     return [bound for bound in bounds if (bound - other).sign != direction] + [other]

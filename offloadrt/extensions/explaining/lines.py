@@ -281,10 +281,7 @@ _MOST_SEARCHED: Final = 20_000
 
 @attrs.define
 class Sources:
-    """Finds the source files of a program by the file names in its source lines, such as "patch.cpp:41".
-
-    Raises UserError if a folder does not exist.
-    """
+    """Finds a program's files by the names in source lines ("patch.cpp:41"). Raises UserError for a missing folder."""
 
     folders: Sequence[Path] = ()
     """The folders that the user names (`--source`); they are searched with their subfolders."""

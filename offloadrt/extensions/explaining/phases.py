@@ -58,10 +58,7 @@ class NamedPhases:
 
     @classmethod
     def of(cls, annotations: Iterable[Annotation], names: Mapping[int, str]) -> NamedPhases:
-        """Collect the phases (parts of a run that its program has named) from the run's annotations.
-
-        names: the name of each actor (thread or part of the machine), by index.
-        """
+        """Collect the phases that a program has named from a run's annotations. names: of actors, by index."""
         of_actor: dict[str, _Steps] = {}
         stacks: dict[int, list[str]] = {}
         first = _Steps()

@@ -70,10 +70,7 @@ def explain(
 
 @attrs.frozen
 class Report:
-    """A page about a run, or about several side by side. A notebook shows it; `save` writes it to a file.
-
-    `html` is the whole page.
-    """
+    """A page (`html`) about a run, or several side by side. A notebook shows it; `save` writes it to a file."""
 
     html: str = attrs.field(repr=False)
 

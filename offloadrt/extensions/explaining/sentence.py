@@ -52,10 +52,7 @@ MOST_HOLDERS = 3
 
 @attrs.frozen
 class Holder:
-    """A call, array and directive that held a lock, and its share (0 to 1) of the time for which the lock was held.
-
-    `place` is the directive's source line.
-    """
+    """A call, array and directive (at the line `place`) that held a lock, and its share (0 to 1) of all its holds."""
 
     call: str
     array: str
@@ -323,10 +320,7 @@ _WORK = {
 
 @attrs.frozen
 class PathShare:
-    """A group of parts of the critical path: the time of the group, and its share of the whole path.
-
-    `ps` is its time in picoseconds; `share` lies between 0 and 1.
-    """
+    """A group of parts of the critical path: its time in picoseconds, and its share (0 to 1) of the whole path."""
 
     name: str
     ps: int

@@ -126,10 +126,7 @@ class Timeline:
         on.open.append((time_ps, name, _text(notes)))
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track.
-
-        notes: details that are known only at its end, by name.
-        """
+        """End the slice that began last on the track, with notes that are known only at its end."""
         on = self.tracks[track]
         begin_ps, name, text = on.open.pop()
         text = ", ".join(filter(None, (text, _text(notes or {}))))
@@ -322,10 +319,7 @@ class Frame:
     inner: dict[str, Frame] = attrs.field(factory=dict)
 
     def child(self, name: str, kind: str) -> Frame:
-        """Return the inner frame of that name; it is made when it is first asked for.
-
-        kind: the kind of work of a new frame, one of `KINDS`.
-        """
+        """Return the inner frame of that name, which is made when it is first asked for, with that kind of work."""
         return self.inner.setdefault(name, Frame(name, kind))
 
 

@@ -180,10 +180,7 @@ def _is_read(variable: str, spec: MachineSpec) -> bool:
 
 @attrs.frozen
 class Switch:
-    """An environment variable that `why` tries, with its values and the parts of the path on which it acts.
-
-    `models` are the programming models whose programs it is tried for.
-    """
+    """A variable that `why` tries for programs of `models`, with its values and the parts of the path where it acts."""
 
     name: str
     values: tuple[str, ...]
@@ -421,10 +418,7 @@ class WhatIf:
 
 @attrs.frozen
 class Tried:
-    """The results of all tried changes, the largest gain first.
-
-    `what_ifs` are those that changed the run's time.
-    """
+    """The results of all tried changes, the largest gain first; `what_ifs` are those that changed the run's time."""
 
     merit: str
     """The name of the time that gains compare: `elapsed_s`, or the time that the scenario's figure shows."""

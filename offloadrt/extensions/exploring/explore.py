@@ -55,10 +55,7 @@ class Counted:
 
 @attrs.define
 class CountedOutcomes(ABC):
-    """The different outcomes of many runs of a program, with how often each occurred.
-
-    An outcome is an error, a result, or the reports of checkers.
-    """
+    """The different outcomes of many runs (errors, results, reports of checkers), with how often each occurred."""
 
     program: Program
     reference: RunOutcome
@@ -80,10 +77,7 @@ class CountedOutcomes(ABC):
         )
 
     def count(self, outcome: RunOutcome, number: int, case: ScheduleCase) -> None:
-        """Add the outcome of one more run.
-
-        number: the run's number. case: its schedule, costs and faults.
-        """
+        """Add the outcome of run `number`; `case` is its schedule, costs and faults."""
         self.outcomes.setdefault(outcome.key, Counted(outcome, number, case)).runs += 1
         self.runs += 1
 

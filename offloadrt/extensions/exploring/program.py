@@ -117,10 +117,7 @@ _ENDINGS = "rest of directive"
 
 @attrs.frozen
 class Wait:
-    """A wait of a thread of the program; begin and end are virtual seconds.
-
-    actor, thread: the thread's index and name.
-    """
+    """A wait of a thread (its name; `actor` is its index); begin and end are virtual seconds."""
 
     actor: int
     thread: str
@@ -232,10 +229,7 @@ Checker = Callable[[Run], Callable[[], Sequence[str]]]
 
 @attrs.frozen
 class Ended:
-    """A run that has ended: its outcome, its virtual seconds, and its trace hash, if one was asked for.
-
-    `time_s` are the virtual seconds; `hash` is empty if none was asked for.
-    """
+    """A run that has ended: its outcome, its virtual seconds, and its trace hash, empty if none was asked for."""
 
     outcome: RunOutcome
     time_s: float
@@ -367,10 +361,7 @@ _DIGITS = 12
 
 
 def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
-    """Return the token of a run: one line of text from which the run can be repeated. Runs the program once more.
-
-    case: the run's schedule, costs and faults.
-    """
+    """Run the program once more; return its token, one line of text from which a run of `case` can be repeated."""
     ended = program.run(case, case.strategy, hash=True)
     options = program.options.changed()
     options.pop("gear", None)  # both give the same run
@@ -435,10 +426,7 @@ def _shown(program: ScenarioProgram) -> str:
 
 @attrs.frozen
 class Replayed:
-    """A run that was repeated from a token, a line of text that describes it.
-
-    `program` and `token` are what was run and the token; `ended` is how it ended now.
-    """
+    """A run that was repeated from a `token`, a line of text that describes it; `ended` is how it ended now."""
 
     token: Token
     program: ScenarioProgram
@@ -491,10 +479,7 @@ _MOST = 4
 
 @attrs.define
 class _Departed:
-    """A departure from the order of scheduling, and the actors that went on while its actor was late.
-
-    Times are virtual seconds.
-    """
+    """A departure from the order of scheduling, and the actors that went on while its actor was late (in seconds)."""
 
     time: float
     actor: int

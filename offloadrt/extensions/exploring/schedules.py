@@ -92,10 +92,7 @@ def packed(case: ScheduleCase) -> list[Any]:
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
-    """Return the case (schedule, costs and faults of a run) from the nested list that `packed` makes.
-
-    Raises ValueError, TypeError or KeyError for another list.
-    """
+    """Return the case from the list that `packed` makes. Raises ValueError, TypeError or KeyError for another list."""
     kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),
@@ -188,10 +185,7 @@ class SchedulePlan:
         return attrs.evolve(self, length=length, steps=max(steps, 1), keys=keys)
 
     def case(self, number: int) -> ScheduleCase:
-        """Return the case (schedule) of run `number`, counted from 0.
-
-        Not for dfs, which derives cases from earlier runs.
-        """
+        """Return the case (schedule) of run `number`, from 0 on. Not for dfs, which derives cases from earlier runs."""
         seed = self.first_seed + number
         if self.kind == "costs":
             return ScheduleCase("random", seed, costs=drawn(self.keys, seed), jitter=self.jitter)
@@ -297,8 +291,5 @@ class Token:
             raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
 
     def changed(self, now: Mapping[str, str]) -> list[str]:
-        """Return which of the program, its machine and the emulator have changed since the token was made.
-
-        now: the digests of today, as `digests`.
-        """
+        """Return which of program, machine and emulator have changed since then. now: the digests of today."""
         return [name for name, digest in self.digests.items() if now.get(name) != digest]

@@ -35,10 +35,7 @@ PASSED = RunOutcome("result passed", "it passed", False)
 
 
 class MakeRun(Protocol):
-    """A function that makes a new run for a test of the pytest plugin.
-
-    Its arguments are added to those of the test's mark.
-    """
+    """Makes a new run for a test of the pytest plugin, with further arguments beside those of the test's mark."""
 
     def __call__(self, **changes: Any) -> Run: ...
 

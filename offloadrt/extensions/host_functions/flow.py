@@ -96,10 +96,7 @@ Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
 
 
 def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
-    """Yield all nodes of the control flow, in the order of the source.
-
-    pieces: the graph's nodes, loops and inlined calls.
-    """
+    """Yield all nodes of the control flow (nodes, loops and inlined calls), in the order of the source."""
     for piece in pieces:
         if isinstance(piece, Node):
             yield piece
@@ -133,10 +130,7 @@ class Scope:
         return None
 
     def known(self, node: ast.expr) -> Any:
-        """Return the Python object that a dotted name stands for; None where the source does not tell.
-
-        node: the name, as an expression of the source.
-        """
+        """Return the Python object that a dotted name stands for; None where the source does not tell."""
         match node:
             case ast.Name(id=name):
                 return None if self.is_local(name) else self.source.names.get(name)
@@ -150,36 +144,24 @@ class Scope:
 
     @property
     def facts(self) -> int:
-        """Return how many facts about the whole function have been found so far.
-
-        If the walk through a loop adds one, the loop is walked through again.
-        """
+        """Return how many facts about the whole function are found. A loop that adds one is walked through again."""
         return 0
 
     def define(self, tree: FunctionTree) -> None:
         """Record that the name of a function defined at this point stands for that function."""
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Record that a name, or each of several names, stands for a value.
-
-        target: the left side of the assignment. value: the expression on its right side.
-        """
+        """Record that a name, or each of several names on the left of an assignment, stands for a value."""
 
     def unbind(self, names: Iterable[str], why: str) -> None:
-        """Record that names stand for different things at different times, so that it is not known for which.
-
-        why: the reason, for messages.
-        """
+        """Record that names stand for different things at different times; `why` says it in messages."""
 
     def restore(self, names: Mapping[str, Any]) -> None:
         """Let the names stand again for what they stood for at an earlier point of the walk (`names`)."""
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Decide what each name stands for where several paths through the function meet.
-
-        states: for each path, what the names stand for at its end.
-        """
+        """Decide what each name stands for where paths through the function meet, each with its state at its end."""
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return the elements of a loop's iterable if the walk is to go through the loop once for each element.
@@ -203,10 +185,7 @@ def positional(tree: FunctionTree) -> list[ast.arg]:
 
 
 def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function, without those of functions and classes inside it.
-
-    tree: the function.
-    """
+    """Yield the nodes of a function, without those of functions and classes inside it."""
     for child in ast.iter_child_nodes(tree):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
@@ -214,10 +193,7 @@ def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> list[str]:
-    """Return the names to which a part of the source assigns, except inside nested functions and comprehensions.
-
-    nodes: the syntax nodes of that part.
-    """
+    """Return the names to which these nodes assign, except inside nested functions and comprehensions."""
     names: dict[str, None] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -228,10 +204,7 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
 
 
 def outer_names(tree: FunctionTree) -> list[str]:
-    """Return the names of outer functions and of the module that a function assigns to.
-
-    tree: the function.
-    """
+    """Return the names of outer functions and of the module that a function assigns to."""
     declared: list[str] = []
     inner: list[str] = []
     rest: list[ast.AST] = [*tree.body]
@@ -549,10 +522,7 @@ class Rounds:
 
 
 def case_blocks(node: ast.Match) -> list[list[ast.stmt]]:
-    """Return the statements of each case, and an empty block if it is possible that no case matches.
-
-    node: the ``match``.
-    """
+    """Return the statements of each case of a ``match``, and an empty block if it is possible that none matches."""
     blocks = [case.body for case in node.cases]
     last = node.cases[-1]
     always = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
@@ -606,10 +576,7 @@ def probability(test: ast.expr, then: int = STAYS, other: int = STAYS) -> float:
 
 
 def iterations(node: ast.expr) -> int | None:
-    """Return the number of iterations of a loop over this expression; None where the source does not give it.
-
-    node: what stands behind ``in``, as an expression of the source.
-    """
+    """Return how often a loop over this expression (behind ``in``) runs; None where the source does not give it."""
     call = range_of(node)
     if call is not None:
         bounds = [bound for bound in map(literal, call.args) if isinstance(bound, int)]

@@ -69,10 +69,7 @@ class HostWalk(ABC, Generic[Op, S]):
         """Add to the graph what an assignment to a name does: nothing, unless a subclass says so."""
 
     def refer(self, node: ast.expr) -> None:
-        """Handle a name or ``lambda`` that is only mentioned, so that it may be called elsewhere.
-
-        Does nothing unless a subclass says otherwise.
-        """
+        """Handle a name or ``lambda`` that is only mentioned, as it may be called elsewhere; subclasses say how."""
 
     def next_element(self, iterable: ast.expr, is_async: bool) -> None:
         """Add to the graph what a loop's step to the next element does: nothing, unless a subclass says so.
@@ -197,10 +194,7 @@ class HostWalk(ABC, Generic[Op, S]):
         return walk
 
     def element(self, iterable: ast.expr, is_async: bool, target: ast.expr) -> None:
-        """Assign the next element of an iterable to a loop's target.
-
-        target: the variables of the loop. is_async: whether it is an ``async for``.
-        """
+        """Assign the next element of an iterable to the variables of a loop (`target`), perhaps an ``async for``."""
         self.scope.unbind(assigned([target]), f"is each of {text(iterable)} in turn")
         self.next_element(iterable, is_async)
         self.target(target)

@@ -48,17 +48,11 @@ class LockWaits:
         self._released: dict[str, int] = {}
 
     def tries_again(self, actor: int) -> bool:
-        """Tell whether the last event of an actor was a `LockWait` that continues a wait for the same lock.
-
-        An actor is a thread, or a part of the machine.
-        """
+        """Tell whether the last event of an actor was a `LockWait` that continues a wait for the same lock."""
         return actor in self._woken
 
     def since(self, actor: int) -> tuple[str, int] | None:
-        """Return the lock that an actor (thread or part of the machine) waits for, and since when in picoseconds.
-
-        Returns None if it waits for none.
-        """
+        """Return the lock that an actor waits for, and since when in picoseconds; None if it waits for none."""
         return self._waits.get(actor)
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
@@ -126,10 +120,7 @@ class EngineUse:
 
 @attrs.define
 class KernelUse:
-    """Says how often a kernel ran on a device, and the sum of its virtual seconds from start to end.
-
-    `launched` is how often, `resident_s` that sum.
-    """
+    """Says how often a kernel was `launched` on a device, and the sum of its virtual seconds from start to end."""
 
     device: int
     kernel: str
@@ -139,10 +130,7 @@ class KernelUse:
 
 @attrs.frozen
 class CopiedBytes:
-    """Bytes that were copied in one direction from or to one kind of host memory.
-
-    `direction` is h2d or d2h, and `memory` is pinned or pageable.
-    """
+    """Bytes that were copied in one direction (h2d or d2h) from or to pinned or pageable host memory."""
 
     direction: str
     memory: str
@@ -256,10 +244,7 @@ class TraceStatistics:
 
 
 def statistics_of(path: Path) -> TraceStatistics:
-    """Compute the statistics of the log that `offloadrt run --log` wrote to `path`.
-
-    Raises UserError when the file cannot be read as a log.
-    """
+    """Compute the statistics of the log that `offloadrt run --log` wrote. Raises UserError for another file."""
 
     def on_cut(number: int) -> None:
         print(f"offloadrt: {path}: is cut off in line {number}; these are the events before it", file=sys.stderr)

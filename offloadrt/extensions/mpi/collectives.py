@@ -110,10 +110,7 @@ class Channel:
         mine[...] = op.function(mine, theirs)
 
     async def copy(self, into: MpiBuffer, source: MpiBuffer) -> None:
-        """Copy the buffer `source` of the process to `into`, for example a temporary buffer.
-
-        A core or the device does the work, which takes its virtual time.
-        """
+        """Copy a buffer of the process to another one; a core or the device needs virtual time for it."""
         if source.nbytes and into.device is None:
             await self._endpoint.machine.host_memory.copy(
                 source.nbytes, "ranks", rate=self._endpoint.costs.library.copy_bw

@@ -65,10 +65,7 @@ class SharedMemoryCosts:
 
 @attrs.frozen
 class NicCosts:
-    """The costs and rates of one network card; the ranks of a node take its cards in turn.
-
-    `count` is the number of cards of a node.
-    """
+    """The costs and rates of one network card; the ranks of a node take its `count` cards in turn."""
 
     count: Annotated[int, "nic.count"]
     bandwidth: Annotated[float, "nic.bw"]

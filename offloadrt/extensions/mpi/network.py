@@ -38,10 +38,7 @@ class NicPacket:
 
 @attrs.frozen(eq=False)
 class SharedMemoryPacket:
-    """A cache line in shared memory that another core of the node is to read.
-
-    `arrived` is called when that core has it.
-    """
+    """A cache line in shared memory for another core of the node; `arrived` is called when that core has it."""
 
     arrived: Callable[[], None]
 
@@ -123,18 +120,12 @@ class Network:
         return cards[local % len(cards)]
 
     def latency(self, source: int, destination: int) -> float:
-        """Return the latency in seconds from one node's card to another's.
-
-        source, destination: the numbers of the nodes.
-        """
+        """Return the latency in seconds from the card of one node to that of another."""
         costs = self._costs.network
         return costs.latency + (costs.hop if self._switch[source] != self._switch[destination] else 0.0)
 
     def way(self, source: Nic, destination: Nic) -> Shared:
-        """Return the path of a packet between two cards: all links that its bytes pass.
-
-        Other packets may share these links at the same time.
-        """
+        """Return all links that the bytes of a packet between two cards pass; other packets may share them."""
         if (way := self._ways.get((source, destination))) is None:
             links: list[Shared] = [source.out, destination.into]
             here, there = self._switch[source.node], self._switch[destination.node]

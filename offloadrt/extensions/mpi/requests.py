@@ -34,10 +34,7 @@ class Carrier(Protocol):
     """Carries messages between ranks: what an `Endpoint` needs of `Transport`."""
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
-        """Begin to receive a message that has been matched with the receive `request`.
-
-        endpoint: that of the receiving rank.
-        """
+        """Begin to receive, at a rank's endpoint, a message that has been matched with the receive `request`."""
 
     def stage(self, endpoint: Endpoint, device: int, direction: str, nbytes: int) -> Awaitable[None]:
         """Copy `nbytes` between a device's memory and the host's by a synchronous call.
@@ -208,10 +205,7 @@ class MpiRequest:
         return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
-        """Complete the request, and wake the calls that wait for it.
-
-        source, tag, nbytes: of the message, for the status.
-        """
+        """Complete the request, and wake the calls that wait for it; its status gets the message's data given."""
         self.is_done = True
         self.status = Status(source, tag, nbytes, self.status.is_cancelled)
         if self.waits:
@@ -239,10 +233,7 @@ class MpiRequest:
             self.finish()
 
     def take(self, status: Status | None) -> None:
-        """Hand the request's result to the program: copy it into `status`, if there is one.
-
-        Raises MpiError if the operation failed.
-        """
+        """Hand the result to the program: copy it into `status`, if there is one. Raises MpiError if it failed."""
         if self.error is not None:
             raise self.error
         if status is not None:
@@ -456,10 +447,7 @@ class Endpoint:
                     probing.wake()
 
     def post(self, receive: MpiRequest, context: int, source: int, tag: int) -> None:
-        """Post a receive; a message that has arrived already may match it.
-
-        context: the communicator's number. source, tag: what the message must have; either may be a wildcard.
-        """
+        """Post a receive of communicator number `context`; a message that has arrived already may match it."""
         receive.wanted = context, source, tag
         if (message := self.queues(context).post(source, tag, receive)) is not None:
             self._matched(receive, message)
@@ -519,10 +507,7 @@ class Endpoint:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: str = "") -> Actor:
-        """Record that the running thread enters an MPI call, for reports; return the thread's actor.
-
-        name: the MPI call. at: the program's line.
-        """
+        """Record that the running thread enters the MPI call `name`, for reports; return the thread's actor."""
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name
@@ -593,10 +578,7 @@ class Endpoint:
         return message
 
     async def look(self, call: str, at: str) -> None:
-        """Do the MPI library's work that is pending now, without waiting for more, as MPI_Test does.
-
-        call, at: the MPI call and the program's line, for reports.
-        """
+        """Do the MPI library's work that is pending now, without waiting for more, as MPI_Test does."""
         with self.call(call, at):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):

@@ -72,10 +72,7 @@ class AsyncQueue:
                 self.lock.release()
 
     async def precede(self, device: OffloadDevice, queue: DirectiveQueue) -> None:
-        """Make all later work in `queue` wait for the work that is in this async queue now.
-
-        The host does not wait.
-        """
+        """Make later work in `queue` wait for the work in this async queue now. The host does not wait."""
         if self.stream is not None and device.tell is not None:
             device.tell(QueueAwaited(self, queue.cause))
         if self.stream is not None and self.stream is not queue.stream:

@@ -57,10 +57,7 @@ DataKind = Literal["copy", "copyin", "copyout", "create", "present", "delete"]
 
 @attrs.frozen(eq=False)
 class DataClause:
-    """A data clause with the arrays and sections in its list.
-
-    `kind` is the clause's name; `items` is that list.
-    """
+    """A data clause of this `kind` (its name) with `items`, the arrays and sections in its list."""
 
     kind: DataKind
     items: tuple[Span, ...]
@@ -68,10 +65,7 @@ class DataClause:
 
 @attrs.frozen(eq=False)
 class UpdateClause:
-    """A clause of ``update`` with its list: ``host(…)``, also called ``self``, or ``device(…)``.
-
-    `kind` is the clause's name; `items` is that list.
-    """
+    """A clause of ``update`` with its list `items`: ``host(…)``, also called ``self``, or ``device(…)``."""
 
     kind: Literal["host", "device"]
     items: tuple[Span, ...]
@@ -379,10 +373,7 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run a ``kernels`` construct: like `parallel`, but the compiler chooses the launch configuration.
-
-        data, default, async_, wait: as for `parallel`.
-        """
+        """Run a ``kernels`` construct: `parallel`, but the compiler chooses the launch configuration."""
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(

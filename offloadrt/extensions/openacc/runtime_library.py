@@ -87,10 +87,7 @@ def _look_up(device: OffloadDevice, arrays: Sequence[HostArray], queue: Directiv
 
 
 class AsyncQueues:
-    """The async queues of all devices, which all host threads share.
-
-    Each device has one queue for each value of an `async` clause. A queue is made at its first use.
-    """
+    """The async queues of all devices: one for each device and value of `async`, made at its first use."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim
@@ -116,10 +113,7 @@ class AsyncQueues:
 
 @attrs.define
 class KernelTimes:
-    """The total times of a kernel's executions that have ended.
-
-    `sent_bytes` are the bytes that devices sent one another for it.
-    """
+    """The total times of a kernel's ended executions, and the bytes that devices sent one another for it."""
 
     executions: int = 0
     divided: int = 0

@@ -257,10 +257,7 @@ class ObjectPlacing:
         return Placement.DEVICE_COPY if explicit else Placement.HOST_POINTER
 
     def in_place(self, item: MapItem, queue: DirectiveQueue) -> Awaitable[None]:
-        """Record that a data directive has mapped an object that has no device block, so that its map is deferred.
-
-        item, queue: the map item, and the directive's queue.
-        """
+        """Record that a directive has mapped an object without a device block, so that the item's map is deferred."""
         if queue.kept is None:
             self.table.put_off(item)
         return no_work()
@@ -279,10 +276,7 @@ class ObjectPlacing:
             self.table.drop(item, item.flags.delete)
 
     def data_ended(self, items: Sequence[MapItem], queue: DirectiveQueue) -> None:
-        """Arrange that a data directive's objects are released when all work that is in its queue now is done.
-
-        items: the directive's map items.
-        """
+        """Let a data directive's objects (its items) be released when all work that is in its queue now is done."""
         if queue.kept is None:
             arrays = [item.array for item in items if item.array is not None]
             queue.post_processing.append(functools.partial(self._data_ended, arrays))

@@ -205,10 +205,7 @@ def _victims(
 
 @attrs.frozen
 class ObjectSpec:
-    """The entries of the profile about placing objects (OTM), with the cost in seconds of a decision.
-
-    `rules` are the thresholds by which objects are placed.
-    """
+    """The profile's entries on placing objects (OTM): the cost in seconds of a decision, and the `rules`."""
 
     rules: PlacementRules
     reserve: Annotated[int, "otm.reserve"]
@@ -276,10 +273,7 @@ class ObjectTable:
         self._freed: list[ObjectPlacement] = []
 
     def find(self, array: HostArray) -> ManagedObject | None:
-        """Return the object (state on this device) of an array; make it at the first call.
-
-        Returns None when no target region of the program uses an object of that name.
-        """
+        """Return the object (state on this device) of an array; None if no target region uses one of that name."""
         found = self._objects.get(array)
         if found is None and (known := self._known.get(array.name)) is not None:
             found = self._objects[array] = ManagedObject(array, known)
@@ -339,19 +333,13 @@ class ObjectTable:
     # maps of data directives
 
     def put_off(self, item: MapItem) -> None:
-        """Defer the map of a data directive, because its object has no device block, until the object is copied.
-
-        item: that map.
-        """
+        """Defer the map of an item of a data directive until its object, which has no device block, is copied."""
         if item.array is not None and item.size and (one := self.find(item.array)) is not None:
             one.used_in_place = one.used_in_place and bool(one.open)
             one.open.append(item)
 
     def drop(self, item: MapItem, all_of_them: bool) -> None:
-        """Drop the latest deferred map that contains the section of this item, as its directive ends.
-
-        all_of_them: drop every such map (``delete``).
-        """
+        """Drop the latest deferred map, or all (``delete``), with the item's section, as its directive ends."""
         one = None if item.array is None else self._objects.get(item.array)
         if one is None:
             return
@@ -370,10 +358,7 @@ class ObjectTable:
             one.used_in_place = True
 
     def has_open(self, array: HostArray) -> bool:
-        """Tell whether an object is now to be copied (explicit), so that its deferred maps must be carried out.
-
-        It is false if it has no deferred maps.
-        """
+        """Tell whether an object is now to be copied (explicit) and has deferred maps, which must be carried out."""
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
@@ -388,10 +373,7 @@ class ObjectTable:
         return item, item.type | TO if one.used_in_place else item.type
 
     def put_back(self, item: MapItem) -> None:
-        """Put back a map that was taken out of the list and could not be carried out.
-
-        item: that map.
-        """
+        """Put back the map of an item that was taken out of the list and could not be carried out."""
         if item.array is not None and (one := self._objects.get(item.array)) is not None:
             one.open.insert(0, item)
 

@@ -44,10 +44,7 @@ MAKES_OBJECTS = ("array", "managed_array", "declare_target", "declare_target_lin
 
 @attrs.frozen(eq=False)
 class TargetConstruct:
-    """A directive in the program's source that runs a kernel on a device, with the kernel's arrays.
-
-    `file` and `line` are its place in the source.
-    """
+    """A directive at a `file` and `line` of the program that runs a kernel on a device, with the kernel's arrays."""
 
     kernel: Kernel
     objects: tuple[str, ...]
@@ -123,10 +120,7 @@ class ObjectScope(Scope):
         return inner
 
     def arguments(self, function: HostFunction, node: ast.Call) -> dict[str, Any]:
-        """Return what the parameters of a function stand for in a call.
-
-        node: the call.
-        """
+        """Return what the parameters of a function stand for in a call."""
         tree = function.source.tree
         positional = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         bound = {
@@ -273,10 +267,7 @@ class ObjectScope(Scope):
         return None
 
     def construct(self, node: ast.Call) -> TargetConstruct:
-        """Return the kernel that a directive runs, and the objects that are its arrays.
-
-        Raises SourceRefused if the source does not show them.
-        """
+        """Return the kernel that a directive runs, and its arrays. Raises SourceRefused if the source lacks them."""
         name = text(node.args[0])
         kernel = self.kernels.get(name) or self.meaning(node.args[0])
         if not isinstance(kernel, Kernel):
@@ -386,10 +377,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
             self.inline(self.scope.inside(function, arguments), at)
 
     def running(self, node: ast.expr) -> Any:
-        """Return the function or target region that an expression runs when it is called.
-
-        Raises SourceRefused if it may be one of several.
-        """
+        """Return the function or region that a called expression runs. Raises SourceRefused if there may be several."""
         meaning = self.scope.meaning(node)
         if isinstance(meaning, Ambiguous) and meaning.runs:
             self.scope.source.refuse(
@@ -422,10 +410,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
 @attrs.frozen
 class TargetRegion:
-    """A line of the program that runs a kernel on a device, with how often it runs.
-
-    `file` and `line` are its place in the source.
-    """
+    """A line of the program that runs a kernel on a device, with its `file` and `line`, and how often it runs."""
 
     kernel: Kernel
     frequency: float

@@ -18,10 +18,7 @@ class Tool(Protocol):
     """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Take note that a directive begins to work on these map items; a target region calls this once.
-
-        It is OMPT's `target_map_emi`. call: the directive's name.
-        """
+        """Note that a directive (`call`) begins to work on these map items, once (OMPT's `target_map_emi`)."""
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int

@@ -289,10 +289,7 @@ class RecordingRecord:
 
 @attrs.frozen
 class OperationRecord:
-    """Says how often the real runtime did an operation, and the bytes that it moved or allocated by it.
-
-    count: how often.
-    """
+    """Says how often (`count`) the real runtime did an operation, and the bytes that it moved or allocated by it."""
 
     count: int
     bytes: int

@@ -145,10 +145,7 @@ def program_markers(compiler: Compiler) -> Path:
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
-    """Return the path of the compiler plugin that adds counters to code; None without LLVM's headers.
-
-    Raises ToolchainMissing.
-    """
+    """Return the compiler plugin that adds counters; None without LLVM's headers. Raises ToolchainMissing."""
     headers = _llvm_headers(compiler)
     if headers is None:
         return None

@@ -76,10 +76,7 @@ class LeftOut:
 
     @property
     def seconds(self) -> float:
-        """Return an estimate of how long the iterations that were not run would have taken, all together.
-
-        The time is in virtual seconds.
-        """
+        """Return an estimate, in virtual seconds, of how long the iterations that were not run would have taken."""
         times, known = self._differing
         return self.skipped * (statistics.fmean(times) + known)
 

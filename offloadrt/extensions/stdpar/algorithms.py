@@ -122,10 +122,7 @@ class Algorithms(ABC):
 
     @abstractmethod
     async def invoke(self, call: AlgorithmCall) -> Any:
-        """Run one algorithm and return its result; None if it has none.
-
-        call: the algorithm with its policy, kernel and arguments.
-        """
+        """Run one algorithm, with its policy, kernel and arguments, and return its result; None if it has none."""
 
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
@@ -134,10 +131,7 @@ class Algorithms(ABC):
         return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
-        """Run ``std::for_each_n``: the kernel gets `n` as its first argument.
-
-        kernel, arguments: what is run for each element.
-        """
+        """Run ``std::for_each_n``: the kernel gets `n` as its first argument."""
         return self.invoke(AlgorithmCall("for_each_n", policy, kernel, (_size(n, "for_each_n"), *arguments), n))
 
     def transform(
@@ -151,18 +145,12 @@ class Algorithms(ABC):
         return self.invoke(AlgorithmCall("fill", policy, _fill(array.itemsize), (array, value)))
 
     def fill_n(self, policy: ExecutionPolicy, array: UsmArray, n: int, value: float) -> Awaitable[None]:
-        """Run ``std::fill_n`` on the first `n` elements. Raises ValueError if `n` is more than the array has.
-
-        value: what they are set to.
-        """
+        """Run ``std::fill_n`` on the first `n` elements. Raises ValueError if `n` is more than the array has."""
         _within(array, n, "fill_n")
         return self.invoke(AlgorithmCall("fill_n", policy, _fill_n(array.itemsize), (array, n, value), n))
 
     def copy(self, policy: ExecutionPolicy, source: UsmArray, destination: UsmArray) -> Awaitable[None]:
-        """Run ``std::copy`` of all elements of `source` to the first elements of `destination`.
-
-        Raises ValueError where the destination has fewer elements.
-        """
+        """Run ``std::copy`` to the first elements of `destination`. Raises ValueError where it has fewer elements."""
         n = source.nbytes // source.itemsize
         _within(destination, n, "copy")
         return self.invoke(

@@ -70,10 +70,7 @@ class Command:
 
 @attrs.define(eq=False)
 class InUse:
-    """A command that uses an array: reads it, or writes it too.
-
-    `writes` tells whether it writes the array.
-    """
+    """A command that uses an array: reads it, or `writes` it too."""
 
     command: Command
     writes: bool
@@ -138,10 +135,7 @@ class UsmArray(HostArray):
             )
 
     def check_alive(self, call: str) -> None:
-        """Raise FreedHostMemory for an array that the program has given back.
-
-        call: what the program does with it, for the error.
-        """
+        """Raise FreedHostMemory, which names the `call`, for an array that the program has given back."""
         if self.freed:
             sim = self.sim
             assert sim is not None

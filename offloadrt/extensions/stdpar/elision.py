@@ -118,10 +118,7 @@ def _functions_of(values: Iterable[Any]) -> Iterator[types.FunctionType]:
 
 
 def threads_of(tree: FunctionTree) -> set[str]:
-    """Return the names of the parameters that are host threads.
-
-    These are the first parameter, and each parameter whose annotation ends with ``Thread``.
-    """
+    """Return the names of the parameters that are host threads: the first, and those annotated as ``…Thread``."""
     given = positional(tree)
     annotated = [
         parameter
@@ -377,17 +374,11 @@ class MemoryScope(Scope):
 
     @classmethod
     def of(cls, source: Source, unit: TranslationUnit) -> MemoryScope:
-        """Make the scope of a function that is not inlined.
-
-        source: that function. unit: what the compiler sees.
-        """
+        """Make the scope of a function that is not inlined. unit: what the compiler sees."""
         return cls(source, unit, threads_of(source.tree) - _stored(source.tree))
 
     def inlined(self, source: Source, call: ast.Call) -> MemoryScope:
-        """Make the scope of a function whose body the compiler inlines at the call `call`.
-
-        source: the function's source.
-        """
+        """Make the scope of a function with this source whose body the compiler inlines at a call."""
         tree = source.tree
         given = [*zip((parameter.arg for parameter in positional(tree)), call.args, strict=False)]
         given += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None]
@@ -715,10 +706,7 @@ class ElisionPass:
 
 
 def _reachable(entry: Node[Operation]) -> set[Node[Operation]]:
-    """Return the nodes that can be reached from `entry` without an exception.
-
-    The compiler takes an exception for the end of the program.
-    """
+    """Return the nodes that can be reached without an exception, which the compiler takes for the program's end."""
     seen: set[Node[Operation]] = set()
     waiting = [entry]
     while waiting:

@@ -42,10 +42,7 @@ class ArrayInKernel:
 
 
 class Queue:
-    """An in-order queue of one host thread on the device, for kernels, copies and prefetches.
-
-    submit_s: host time of one submission, in seconds.
-    """
+    """An in-order queue of one host thread on the device; a submission takes `submit_s` seconds of the host."""
 
     def __init__(self, runtime: StdParRuntime, device: OffloadDevice, submit_s: float) -> None:
         self.device = device
@@ -131,10 +128,7 @@ class Queue:
         self._submitted()
 
     async def retrieve(self, source: UsmArray, nbytes: int) -> None:
-        """Copy the first `nbytes` bytes of device memory to the calling thread's stack.
-
-        source: the array in device memory.
-        """
+        """Copy the first `nbytes` bytes of an array in device memory to the calling thread's stack."""
         await self.device.plugin.retrieve_data(await self._begin_copy(), HostSpan(0, nbytes, None), source.address)
         self._submitted()
 
@@ -254,10 +248,7 @@ class Executor:
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """Come to an operation of the kind `marker`; the thread waits for its queue first if a barrier stays there.
-
-        name, file, line: what the operation is, and where in the source.
-        """
+        """Come to an operation (its name and line) of the kind `marker`, and first wait if a barrier stays there."""
         if self.is_late and marker is Marker.ALLOCATION:
             return
         runtime = self.runtime
@@ -268,10 +259,7 @@ class Executor:
             await self.drain()
 
     async def meets_call(self, name: str) -> None:
-        """Let the thread wait for its queue before it calls a function that is not inlined.
-
-        Nothing is done for a program that waits explicitly.
-        """
+        """Let the thread wait for its queue before a call that is not inlined, unless its program waits explicitly."""
         if not self.runtime.is_explicit:
             await self.meets(Marker.CALL, name)
 

@@ -46,10 +46,7 @@ def pool_size(
 
 
 class MemoryPool:
-    """A buddy allocator that hands out offsets into one block of `size` bytes.
-
-    A pool of size 0 serves nothing. Raises ValueError for a negative size.
-    """
+    """A buddy allocator of offsets into a block of `size` bytes; 0: it serves nothing. Raises ValueError below 0."""
 
     def __init__(self, size: int, page: int = PAGE) -> None:
         if size < 0:
@@ -187,10 +184,7 @@ class Heap:
         return address, True
 
     async def malloc_libc(self, nbytes: int, arena: Arena, align: int = 0) -> int:
-        """Call malloc of the C library and return the address.
-
-        arena: the thread's part of the C library's heap. align: in bytes; 0 for malloc's own.
-        """
+        """Call malloc of the C library on the thread's heap; return the address. align: in bytes; 0 is malloc's own."""
         await self._runtime.work(self._costs.libc)
         address = self._program.arrays.allocate(arena, nbytes, max(align, 16))
         self._runtime.usm.add_system(address, nbytes)
@@ -225,10 +219,7 @@ class Heap:
     # below
 
     async def _claim(self, nbytes: int, align: int) -> int | None:
-        """Claim a block of the pool and return its address; None where the driver must serve the request.
-
-        The first request allocates the pool's memory.
-        """
+        """Claim a block of the pool, allocated now if it is the first; None where the driver must serve the request."""
         pool = self.pool
         if pool is None or not pool.size:
             return None

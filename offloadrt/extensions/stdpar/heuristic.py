@@ -56,10 +56,7 @@ class OperationId:
 
 
 class Sample(msgspec.Struct, forbid_unknown_fields=True):
-    """The mean runtime in seconds of an operation of one size, on the host or on the device.
-
-    `place` is where it ran; `measurements` is the number of runtimes whose mean it is.
-    """
+    """The mean runtime in seconds of an operation of one size at a `place`, over a number of `measurements`."""
 
     place: Place
     size: int

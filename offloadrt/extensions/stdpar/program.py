@@ -80,10 +80,7 @@ class SyclQueue:
     async def malloc_device(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate an array in device memory, which the host cannot use.
-
-        Raises ArrayOutOfDeviceMemory.
-        """
+        """Allocate an array in device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
         with self._runtime.calling("malloc_device"):
             await self._executor.meets_call("malloc_device")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "device")
@@ -153,10 +150,7 @@ class SyclQueue:
 
 @checks_arguments
 class HostThread(Algorithms, ProgramThread):
-    """The host thread ``t`` that a program's function gets. Its algorithms go into the thread's own queue.
-
-    `name` and `phantom` of its arrays are those of `SyclQueue`.
-    """
+    """The host thread ``t`` of a program's function; its arrays have a `name` and `phantom` as in `SyclQueue`."""
 
     def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)
@@ -360,10 +354,7 @@ class HostThread(Algorithms, ProgramThread):
                 await self.compute(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for a virtual time in seconds.
-
-        The thread first waits for its offloaded algorithms, as before any function that the compiler does not inline.
-        """
+        """Sleep for virtual seconds, after a wait for offloaded algorithms as before any call that is not inlined."""
         await self.executor.meets_call("sleep")
         await super().sleep(seconds)
 
@@ -392,10 +383,7 @@ class HostThread(Algorithms, ProgramThread):
             await self.executor.drain()
 
     def queue(self) -> SyclQueue:
-        """Make a SYCL queue on the default device, in order, with USM of all kinds.
-
-        Raises ValueError where there is no device.
-        """
+        """Make an in-order SYCL queue on the default device, with all kinds of USM. Raises ValueError without one."""
         device = self.runtime.usm.device
         if device is None:
             raise ValueError(f"queue: {self.runtime.machine.spec.name} has no device (usm.shared = no_device)")

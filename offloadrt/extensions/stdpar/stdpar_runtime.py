@@ -100,10 +100,7 @@ class SyclUsm:
     # allocations
 
     async def malloc_shared(self, nbytes: int, name: str) -> int:
-        """Call cuMemAllocManaged or its counterpart and return the address. No page exists yet.
-
-        name: the object that the memory is for.
-        """
+        """Call cuMemAllocManaged or its counterpart for the object `name`; return the address. No page exists yet."""
         if self.of_host:  # hipMallocManaged reserves addresses; pages come when somebody touches them
             return self._memory.allocate(nbytes, self._machine.spec.count("page.size"))
         managed = self._driver("malloc_shared").managed
@@ -344,10 +341,7 @@ class StdParRuntime:
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Wrap one call of the implementation's library: all events inside the ``with`` belong to it in the trace.
-
-        name: the library function's name.
-        """
+        """Wrap one call of the library function `name`: events inside the ``with`` belong to it in the trace."""
         actor, trace, number = self.sim.current, self._trace, self._next_directive()
         outer, actor.cause = actor.cause, number
         if trace is not None:

@@ -48,10 +48,7 @@ async def must_copy(
 
 @attrs.define(eq=False)
 class HeldBlock(Generic[B]):
-    """A block of a memory manager; `memory` is None until it is allocated.
-
-    `in_use`: whether a thread has the block now.
-    """
+    """A block of a memory manager: `memory`, None until it is allocated; and whether a thread has it now."""
 
     memory: B | None
     in_use: bool

@@ -134,10 +134,7 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Ask for runs of Rodinia, and return the result of each.
-
-    places: (benchmark, size in GB, placement) of each run. The judge of a claim calls this with `yield from`.
-    """
+    """Run Rodinia at (benchmark, size in GB, placement); return the results. Judges call it with `yield from`."""
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))

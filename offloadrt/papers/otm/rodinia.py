@@ -196,10 +196,7 @@ def expand(
 
 @kernel(threads_per_team=THREADS)
 def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
-    """Make the nodes that were marked the next frontier; set `stop` when there are any. n: the number of nodes.
-
-    reached: as in `SearchLevel`.
-    """
+    """Make the marked nodes of all `n` the next frontier; set `stop` when there are any (`SearchLevel.reached`)."""
     for node in range(n):
         if expect(updating[node], probability=reached):
             mask[node] = True
@@ -439,10 +436,7 @@ def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floa
 
 
 def far_field() -> Floats:
-    """Return density, momenta and energy of the far field, and its pressure.
-
-    The flow goes along x at 1.2 times the speed of sound.
-    """
+    """Return density, momenta, energy and pressure of the far field, which flows along x at Mach 1.2."""
     density, pressure = 1.4, 1.0
     speed = MACH * math.sqrt(GAMMA * pressure / density)
     energy = 0.5 * density * speed * speed + pressure / (GAMMA - 1.0)
@@ -451,10 +445,7 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """The program cfd: `iterations` iterations on a mesh (`sheet`). phantom: arrays without values.
-
-    structure: as in `Bfs`.
-    """
+    """The program cfd: `iterations` iterations on a mesh (`sheet`), of arrays without values as a phantom."""
 
     sheet: Sheet
     iterations: int
@@ -581,10 +572,7 @@ def diffuse(
     cols: int,
     rate: float,
 ) -> None:
-    """Advance the image by one step: add `rate` times the divergence of coefficient times gradient.
-
-    The arrays are those of `gradients`.
-    """
+    """Advance the image by `rate` times the divergence of coefficient times gradient; arrays as in `gradients`."""
     for i in range(rows):
         for j in range(cols):
             k = i * cols + j
@@ -596,10 +584,7 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points.
-
-    structure: as in `Bfs`.
-    """
+    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points (see `Bfs`)."""
 
     rows: int
     cols: int

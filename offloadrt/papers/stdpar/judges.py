@@ -159,10 +159,7 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
-    """Measure t(vendor's stdpar) / t(acpp) of LULESH at the first size, on the machines where it runs.
-
-    The judge of a claim calls it with `yield from`.
-    """
+    """Measure t(vendor's stdpar) / t(acpp) of LULESH at its first size; judges call it with `yield from`."""
     size, machines = grid.lulesh[0], (MACHINE, MI100)
     places = [
         place

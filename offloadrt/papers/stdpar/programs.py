@@ -73,10 +73,7 @@ def sizes(application: str) -> list[int]:
 
 @attrs.frozen
 class RecordedApplication:
-    """Runs `steps` iterations of a recorded application; 0 runs all.
-
-    Raises ValueError for a size at which it was not recorded.
-    """
+    """Runs `steps` iterations of a recorded application, or with 0 all. Raises ValueError for an unrecorded size."""
 
     application: str
     size: int = attrs.field()

@@ -56,10 +56,7 @@ class _What(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class BenchmarkRun:
-    """The contents of one file of benchmarks.
-
-    `source` describes the file and its machine; `rows` are its lines.
-    """
+    """The contents of one file of benchmarks. `source` describes the file and its machine; `rows` are its lines."""
 
     path: str
     source: str
@@ -120,10 +117,7 @@ _POINTER = b"version https://git-lfs"
 
 
 def read(path: Path) -> DeviceTrace | BenchmarkRun:
-    """Read a file of a known kind: a profiler's database or a file of benchmarks.
-
-    Raises CalibrationError for any other file.
-    """
+    """Read a file of a known kind: a profiler's database or benchmarks. Raises CalibrationError for any other file."""
     try:
         with regular(path).open("rb") as file:
             head = file.read(len(_POINTER))

@@ -100,10 +100,7 @@ class Row(msgspec.Struct, frozen=True, order=True):
 
 
 class LoweredCall(msgspec.Struct, frozen=True):
-    """A call of the runtime in the code that clang generated, with the map items that it passes.
-
-    `fn` is the called function's name, `maps` the items.
-    """
+    """A call of the runtime's function `fn` in the code that clang generated, with the map items that it passes."""
 
     fn: str
     maps: list[dict[str, Any]]
@@ -137,19 +134,13 @@ class StepSpec(msgspec.Struct, frozen=True, tag_field="op", kw_only=True):
 
 
 class HostStep(StepSpec, frozen=True, tag="host"):
-    """A step of a recorded program in which the host changes arrays.
-
-    `body` are the changes, in their order.
-    """
+    """A step of a recorded program in which the host changes arrays; `body` are the changes, in their order."""
 
     body: list[Statement]
 
 
 class MapStep(StepSpec, frozen=True):
-    """Base of the recorded steps that have list items of map or motion clauses.
-
-    `maps` are these items.
-    """
+    """Base of the recorded steps that have list items of map or motion clauses (`maps`)."""
 
     maps: list[MapItemSpec]
 
@@ -177,29 +168,20 @@ class DataEndStep(StepSpec, frozen=True, tag="data_end"):
 
 
 class TargetStep(MapStep, frozen=True, tag="target"):
-    """A step of a recorded program: a target region, which runs once.
-
-    `body` are the statements that it runs, in their order.
-    """
+    """A step of a recorded program: a target region, which runs the statements of `body` once, in their order."""
 
     body: list[Statement]
 
 
 class DeviceTargetStep(StepSpec, frozen=True, tag="dtarget"):
-    """A recorded target region on a block of device memory; `h` names the block that omp_target_alloc returned.
-
-    `body` are the statements that it runs, in their order.
-    """
+    """A recorded target region that runs the statements of `body` on `h`, a block from omp_target_alloc."""
 
     h: str
     body: list[Statement]
 
 
 class AllocStep(StepSpec, frozen=True, tag="alloc"):
-    """A step of a recorded program: a call of omp_target_alloc; `h` is the name that the block gets.
-
-    `bytes` is the block's size.
-    """
+    """A recorded call of omp_target_alloc; `h` is the name that the block gets, and `bytes` its size."""
 
     h: str
     bytes: int
@@ -226,10 +208,7 @@ class AssociateStep(StepSpec, frozen=True, tag="assoc"):
 
 
 class DisassociateStep(StepSpec, frozen=True, tag="disassoc"):
-    """A step of a recorded program: a call of omp_target_disassociate_ptr.
-
-    `arr` is the array's name, `off` the byte of it whose address is passed.
-    """
+    """A recorded call of omp_target_disassociate_ptr with the address of byte `off` of the array `arr`."""
 
     arr: str
     off: int

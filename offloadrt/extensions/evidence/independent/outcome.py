@@ -109,10 +109,7 @@ class PredictedEntry:
 
 @attrs.frozen
 class Accuracy:
-    """Sums up the errors, |ln(predicted / reported)|, of some values.
-
-    `values` is the number of these values, `median` the median of their errors.
-    """
+    """Sums up the errors |ln(predicted / reported)| of some `values`: how many there are, and their `median`."""
 
     values: int
     median: float
@@ -420,10 +417,7 @@ def _missed(report: IndependentReport) -> Iterable[str]:
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:
-    """Yield the profile entries that replace what was measured on a machine if that is left out.
-
-    Raises ProfileError.
-    """
+    """Yield the entries that replace what was measured on a machine if that is left out. Raises ProfileError."""
     spec, without = profiles.load(machine), left_out(machine)
     entries = counted(len(without.entries), "entry")
     yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {entries} from other machines"

@@ -99,10 +99,7 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Describes the run that predicts the values of an entry.
-
-    `scenario` and `parameters` are the program to run and its parameters by name.
-    """
+    """Describes the run that predicts the values of an entry: a `scenario` with its `parameters` by name."""
 
     scenario: str
     machine: str
@@ -329,10 +326,7 @@ class PlannedValue:
 
 @attrs.frozen
 class EntryPlan:
-    """A measured result of the file (an entry), with how each of its values will be predicted.
-
-    `entry` is that result; `values` has an item for each of its values.
-    """
+    """A measured result of the file (an entry), with how each of its values will be predicted."""
 
     entry: MeasuredResult
     values: Sequence[PlannedValue]

@@ -94,18 +94,12 @@ class Claim:
 
     @property
     def evaluated(self) -> str:
-        """Return the claim's `expression`, a text for the report, with numbers in place of names.
-
-        Raises KeyError for an unknown name.
-        """
+        """Return the `expression` for the report, with numbers in place of names. Raises KeyError for unknown ones."""
         return self._filled(self.expression)
 
     @property
     def failing(self) -> str:
-        """Return, in words for the report, what would make the claim fail; empty if nothing says so.
-
-        It is `fails_if`, or figures beyond the claim's limits.
-        """
+        """Return in words what would make the claim fail: `fails_if`, or figures beyond its limits; else nothing."""
         if self.fails_if:
             return self._filled(self.fails_if)
         low, beyond, most, short_of = self._limits
@@ -142,10 +136,7 @@ class Claim:
 
 
 def claims_of(package: str) -> dict[str, Claim]:
-    """Read the file of claims in a paper's package; return the claims by id, in the file's order.
-
-    Raises ClaimRefused.
-    """
+    """Read the claims file of a paper's package; return the claims by id, in the file's order. Raises ClaimRefused."""
     file = importlib.resources.files(package) / "claims.toml"
     return read_claims(file.read_text(encoding="utf-8"), str(file))
 

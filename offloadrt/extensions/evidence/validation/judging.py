@@ -237,10 +237,7 @@ class JudgingGrid(ABC):
 
 @attrs.define
 class Bench:
-    """Collects a paper's claims, and by claim id the functions that judge them (judges).
-
-    The paper's modules register their judges here.
-    """
+    """Collects a paper's claims, and by claim id the functions that judge them, which the paper's modules register."""
 
     claims: Mapping[str, Claim]
     judges: dict[str, Judge] = attrs.field(factory=dict)
@@ -295,10 +292,7 @@ class Bench:
         return matching
 
     def needs(self, what: str, claim: str) -> None:
-        """Register that a claim cannot be judged, because the emulator lacks something.
-
-        what: what it lacks, in words. claim: the claim's id.
-        """
+        """Register that a claim (its id) cannot be judged, because the emulator lacks something (in words)."""
 
         @self.judge(claim)
         def lacking(grid: JudgingGrid) -> Hearing:
@@ -315,10 +309,7 @@ class RunFailed(UserError):
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
-    """Run all judges (functions that judge a claim) on one grid of runs; return the verdicts by the claim's id.
-
-    answers: makes the runs for which judges ask.
-    """
+    """Run all judges of claims on one grid of runs, which `answers` makes; return the verdicts by the claim's id."""
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
@@ -372,10 +363,7 @@ def recorded(run: Run, *kinds: type[E]) -> list[E]:
 
 @attrs.frozen
 class Span(Generic[B]):
-    """An interval of virtual time, in picoseconds, with the event that began it.
-
-    `begin` and `end` are its times; `first` is that event.
-    """
+    """An interval of virtual time from `begin` to `end`, in picoseconds, with the event that began it (`first`)."""
 
     begin: int
     end: int
@@ -388,10 +376,7 @@ class Span(Generic[B]):
 
 
 def calls(run: Run, api: str | None = None) -> list[Span[events.CallBegin]]:
-    """Return the calls of the driver's API, or of one of its functions, in the order of their ends.
-
-    run: a recorded run. api: the function's name; None for all.
-    """
+    """Return the calls of the driver's API, or only of the function `api`, in the order of their ends."""
     spans = _spans(run, events.CallBegin, events.CallEnd, lambda event: (event.actor, event.api))
     return [span for span in spans if api is None or span.first.api == api]
 
@@ -480,10 +465,7 @@ PAPERS: Final = Registry[Paper]("paper", "offloadrt.papers")
 
 
 def paper_named(name: str) -> Paper:
-    """Import the package of a paper's claims and judges, by the paper's name.
-
-    Raises UserError, with the names that exist, if there is none.
-    """
+    """Import the package of a paper's claims and judges, by name. Raises UserError, with the names that exist."""
     known = PAPERS.names()
     if name not in known:
         raise UserError(f"--paper {name}: no claims of it{did_you_mean(name, known)} (there are: {', '.join(known)})")
@@ -503,9 +485,6 @@ def draws_of(
 
 
 def inputs_of(*modules: ModuleType) -> dict[str, InputRange]:
-    """Return the uncertain inputs of programs, each with its range, by the input's name.
-
-    modules: the modules in whose global variables they are.
-    """
+    """Return the uncertain inputs of programs, which are global variables of their modules, by the input's name."""
     ranges = [value for module in modules for value in vars(module).values() if isinstance(value, InputRange)]
     return {range_.name: range_ for range_ in ranges if range_.name}

@@ -28,10 +28,7 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class QueuePlacement:
-    """Where an operation runs: the async queue chosen for it, and the queues that it waits for, in ascending order.
-
-    `queue` and `waits` are async values.
-    """
+    """Where an operation runs: the async value of its queue, and of those that it waits for, in ascending order."""
 
     queue: int
     waits: tuple[int, ...] = ()
@@ -76,10 +73,7 @@ class Dependences:
         self._bytes: dict[Range, _Bytes] = {}
 
     def place(self, reads: Iterable[Range], writes: Iterable[Range]) -> QueuePlacement:
-        """Choose the queue of the program's next operation, which reads and writes these bytes.
-
-        Empty ranges depend on nothing.
-        """
+        """Choose the queue of the next operation, which reads and writes these bytes; empty ranges do not count."""
         read, written = self._known(reads), self._known(writes)
         placement = _ONLY if len(self._placed) == 1 else self._placement(self._last(read, written))
         queue = placement.queue
@@ -114,10 +108,7 @@ class Dependences:
         return self._completed([queue for queue, number in enumerate(self._placed) if number > self._host[queue]])
 
     def forget(self, range_: Range) -> None:
-        """Forget a range of bytes that the program has freed. Call `synchronize` for the range before.
-
-        range_: the memory's begin and end, as addresses of the host.
-        """
+        """Forget a range of host addresses [begin, end) that the program has freed, after `synchronize` for it."""
         if (gone := self._bytes.pop(range_, None)) is not None:
             for bytes_ in gone.sharing:
                 if bytes_ is not gone:
@@ -296,10 +287,7 @@ class Order:
             tell(Awaited(join))
 
     async def begin(self, name: str, items: list[MapItem]) -> None:
-        """Map these items on every device, one device after the other; the host waits for each.
-
-        name: the name of the directive that maps them, in errors and traces.
-        """
+        """Map these items on every device, one after the other, for the directive `name`; the host waits for each."""
         for number in self.devices:
             await self.run(name, beginning(items, name), number)
 

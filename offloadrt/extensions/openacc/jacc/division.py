@@ -292,10 +292,7 @@ class DeviceStrategy:
 
 
 def strategy_named(name: str, devices: int) -> DeviceStrategy:
-    """Make the strategy of that name for a number of devices, with the default `Rules`.
-
-    Raises ValueError for a name that does not exist.
-    """
+    """Make the strategy of that name, with the default `Rules`. Raises ValueError if there is none of that name."""
     from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 
     if name == "single":
@@ -442,10 +439,7 @@ class Division:
 
 
 def grouped(transfers_of: Iterable[tuple[HostArray, Iterable[Transfer]]]) -> Copies:
-    """Group transfers by (sender, receiver, array), in the order in which they are given.
-
-    transfers_of: arrays, each with its transfers.
-    """
+    """Group the transfers of arrays by (sender, receiver, array), in the order in which they are given."""
     copies: dict[tuple[int, int, HostArray], list[Transfer]] = {}
     for array, transfers in transfers_of:
         for transfer in transfers:
@@ -580,10 +574,7 @@ class Exchange:
             await self.run("jacc_init", reach, number)
 
     def placed(self, device: int, arrays: Iterable[HostArray], known: ResolvedArrays) -> None:
-        """Record the device addresses of arrays that were looked up for a launch.
-
-        device: the device's number. known: what the look-up returned, with an address for each of `arrays`.
-        """
+        """Record the device addresses that a look-up for a launch on a device has found, one for each of `arrays`."""
         addresses = self._addresses.setdefault(device, {})
         for array, pointer in zip(arrays, known.pointers, strict=True):
             addresses[array.address] = pointer.address

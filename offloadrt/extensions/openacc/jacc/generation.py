@@ -190,10 +190,7 @@ class GeneratedKernel:
     constants: frozenset[int]
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
-        """Return those of the original kernel's arguments that the generated kernel still takes.
-
-        values: the original kernel's arguments, in its order.
-        """
+        """Return those of the original kernel's arguments, in its order, that the generated kernel still takes."""
         return [value for position, value in enumerate(values) if position not in self.constants]
 
 
@@ -368,10 +365,7 @@ class CodeCache:
         """A lock for each text; a thread holds it while it compiles the text."""
 
     def known(self, kernel: Kernel, arguments: Sequence[Argument], flags: PushFlags) -> GeneratedKernel | None:
-        """Return the compiled kernel for these arguments and flags, or None if it has yet to be compiled.
-
-        Takes no virtual time.
-        """
+        """Return the compiled kernel for these arguments and flags, or None before it is compiled. Takes no time."""
         entry = self._asked.get(_key(kernel, arguments, flags))
         return None if entry is None else entry[1]
 

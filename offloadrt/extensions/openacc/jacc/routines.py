@@ -354,10 +354,7 @@ class Launching:
         return ended
 
     def _launch(self, push: Push, stage: Stage, execution: InFlight | None) -> Work:
-        """Return the work that launches a stage of the push on a device.
-
-        execution: the execution to which the launch belongs; None to measure nothing.
-        """
+        """Return the work that launches a stage of the push, as part of an execution to measure or of none."""
 
         async def launch(where: OffloadDevice, queue: DirectiveQueue) -> None:
             if execution is not None:

@@ -148,10 +148,7 @@ class Predicate:
 
 @attrs.frozen
 class NeededByAll:
-    """Says why every device needs a value or an access: the statement that needs it, and the reason in words.
-
-    `node` is the statement; `what` is the reason.
-    """
+    """Says why every device needs a value or an access: the statement (`node`) that needs it, and why in words."""
 
     node: ast.AST
     what: str

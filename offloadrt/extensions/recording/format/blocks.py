@@ -282,10 +282,7 @@ class DeviceBlocks:
     """How many blocks omp_target_alloc has allocated."""
 
     def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
-        """Add a block of device memory.
-
-        of_region: a target region allocates it; a block without `host` that no region allocates is omp_target_alloc's.
-        """
+        """Add a block of device memory; without `host`, and of no target region, it is omp_target_alloc's."""
         recorded, is_given = device, not host and not of_region
         if is_given:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
@@ -366,10 +363,7 @@ class SeparateCopies:
         return range(max(first, low // STRETCH), min(last, -(-high // STRETCH)))
 
     def map(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Record that a block of device memory holds a copy of these bytes of an array from now on.
-
-        block: that array. address: the first of these bytes.
-        """
+        """Record that a block of device memory holds a copy of an array's bytes at `address` from now on."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 0) + 1
             self._host_newer.discard(stretch)
@@ -405,10 +399,7 @@ class SeparateCopies:
                 self._host_newer.add(stretch)
 
     def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
-        """Record that a kernel or an MPI call loads (kind 1) or stores (kind 2) these bytes in device memory.
-
-        who: the kernel or call in words, for messages.
-        """
+        """Record that `who` (in words) loads (kind 1) or stores (kind 2) bytes in device memory."""
         for stretch in self._stretches(block, address, nbytes):
             if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)

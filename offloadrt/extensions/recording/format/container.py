@@ -392,10 +392,7 @@ class _Folder:
 
 @attrs.frozen
 class RecordingFile:
-    """A recording's file, with one or more runs of a program; `load` loads one of these.
-
-    `read` raises NotARecording, RecordingDamaged and RecordingTooNew.
-    """
+    """A file with one or more runs of a program. `read` raises NotARecording, RecordingDamaged and RecordingTooNew."""
 
     path: Path
     runs: tuple[RunSummary, ...]

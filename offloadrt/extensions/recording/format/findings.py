@@ -56,10 +56,7 @@ class KernelRace(msgspec.Struct, frozen=True):
 
 
 class KernelStray(msgspec.Struct, frozen=True):
-    """An access of a launch to memory that it may not use. `array` is the number of the array that it misses, or NONE.
-
-    party: the access.
-    """
+    """An access (`party`) of a launch to memory that it may not use: it misses the array number `array`, or NONE."""
 
     kind: StrayKind
     array: int
@@ -71,10 +68,7 @@ class KernelStray(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """The races and stray accesses that were found in one traced launch.
-
-    strays: accesses to memory that the launch may not use.
-    """
+    """The races and the accesses to forbidden memory (`strays`) that were found in one traced launch."""
 
     races: tuple[KernelRace, ...] = ()
     strays: tuple[KernelStray, ...] = ()

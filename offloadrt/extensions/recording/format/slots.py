@@ -189,10 +189,7 @@ def a_of(row: Row) -> int:
 
 
 def b_of(row: Row) -> int:
-    """Return the field `b` of a slot (fixed-size row of the raw files).
-
-    For a call or a launch it counts the slots that belong to it.
-    """
+    """Return the field `b` of a slot; for a call or a launch it counts the slots that belong to it."""
     return row[0] >> 32
 
 
@@ -271,10 +268,7 @@ PLACES: Final = "places.json"
 
 
 def died_key(process: Path) -> str:
-    """Return the key under which the file PLACES has the source line where a process died.
-
-    process: the file with the process's JSON lines.
-    """
+    """Return the key under which PLACES has the line where a process (its JSON lines' file) died."""
     return f"died {process.stem}"
 
 
@@ -313,10 +307,7 @@ _EACH: Final = 5
 
 @attrs.frozen
 class RoutineMemory:
-    """Memory that a routine reads or writes: the index of its pointer in the arguments, address, bytes and device.
-
-    argument: the index of the pointer in the arguments.
-    """
+    """Memory that a routine reads or writes: the index of its pointer in the arguments, address, bytes and device."""
 
     argument: int
     address: int
@@ -360,10 +351,7 @@ class Box:
 
 
 def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
-    """Return the memory that a call of a routine reads or writes.
-
-    function: the number of the routine, a key of `CALLS`. arguments: its arguments, as words.
-    """
+    """Return the memory that a call of a routine (a key of `CALLS`) reads or writes, by its arguments as words."""
     name = CALLS.get(function, "")
     if name in ("omp_target_memcpy", "omp_target_memcpy_async"):
         to, out_of, length, to_offset, from_offset, to_device, from_device = arguments[:7]
@@ -420,10 +408,7 @@ _TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
 
 @attrs.frozen(eq=False)
 class RecordedEvent:
-    """An event of a thread: a slot (fixed-size row of the raw files), and the slots that follow and belong to it.
-
-    kind: a `Slot`. row: the first slot. parts: the others.
-    """
+    """An event of a thread: its `Slot` kind, its first slot (`row`), and the slots that follow and belong to it."""
 
     kind: int
     thread: int

@@ -72,10 +72,7 @@ class KernelSummary:
 
 @attrs.frozen
 class ArraySummary:
-    """The arrays of one name and size, added up: how many there are, and who accesses them.
-
-    origin: how they came to be, as in `RecordedArray`.
-    """
+    """The arrays of one name, size and `origin` (as in `RecordedArray`), added up: how many, and who uses them."""
 
     name: str
     nbytes: int
@@ -92,10 +89,7 @@ class ArraySummary:
 
 @attrs.frozen
 class ThreadSummary:
-    """The work of one host thread, added up.
-
-    number: the number of the thread. tasks, directives: how many it ran.
-    """
+    """The work of one host thread, added up: its number, and how many tasks and directives it ran."""
 
     number: int
     tasks: int
@@ -333,10 +327,7 @@ def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
 
 
 def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
-    """Count the directives of a recording by source line and by the bytes of their items.
-
-    Two runs that do the same have equal counts.
-    """
+    """Count the directives by source line and bytes of their items: equal for two runs that do the same."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     pairs, times = np.unique(

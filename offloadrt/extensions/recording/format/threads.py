@@ -94,10 +94,7 @@ class RunningThread:
     """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
 
     def worked(self, cpu: int) -> None:
-        """Count the CPU time up to now as work of the program, unless the thread was waiting.
-
-        cpu: the thread's CPU time now, in ns.
-        """
+        """Count the CPU time up to now, in ns, as work of the program, unless the thread was waiting."""
         waiting = self.task is not None and self.task.waiting
         if self.since is not None and not waiting and cpu > self.since:
             self.work += cpu - self.since

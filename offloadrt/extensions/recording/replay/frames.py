@@ -35,10 +35,7 @@ class TaskFrame:
     """The recorded addresses of these variables: (begin, end, number)."""
 
     def at(self, address: int) -> tuple[int, int]:
-        """Return (number, shift) of the variable at a recorded address; (NONE, 0) if there is none.
-
-        shift: what must be added to the recorded address.
-        """
+        """Return (number, what to add to the recorded address) of the variable there; (NONE, 0) if there is none."""
         found = next((number for begin, end, number in self._ranges if begin <= address < end), NONE)
         return found, self.shifts.get(found, 0)
 

@@ -297,24 +297,15 @@ class ObservedReplay:
         self._tell(StrandEnded(request))
 
     def uses_buffer(self, array: HostArray, begin: int, nbytes: int, writes: bool, call: str) -> None:
-        """Report that a message reads or writes host memory.
-
-        begin: the address of the first byte. call: the name of the MPI call that began the message.
-        """
+        """Report that a message of the MPI call `call` reads or writes host memory from `begin` on."""
         self._tell(BufferUsed(array, begin, nbytes, writes, call))
 
     def completes(self, request: Hashable) -> None:
-        """Report that the running thread has found a message complete.
-
-        request: stands for the message.
-        """
+        """Report that the running thread has found a message complete, for which `request` stands."""
         self._tell(Awaited(request))
 
     def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
-        """Report that the running thread maps `nbytes` bytes where the array has only `there` bytes left.
-
-        copies: whether the map type asks for copies.
-        """
+        """Report a map by the running thread of `nbytes` where only `there` are left, and whether it copies."""
         self._tell(MapStrayed(name, nbytes, there, copies))
 
     def maps_freed(self, address: int) -> None:

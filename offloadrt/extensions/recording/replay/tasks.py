@@ -65,10 +65,7 @@ class ThreadsBeside:
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
-        """Find the threads of a recording whose order in time is not known.
-
-        There are none if the program does nothing in its first thread.
-        """
+        """Find the threads of a recording whose order in time is not known; none if the first thread does nothing."""
         made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
         known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
         if not known or (first := tree.first_threads()[0]) not in roots:
@@ -296,10 +293,7 @@ class ReplayTeam:
             tell(Awaited(task.done))
 
     async def end(self, awaits: bool = True) -> None:
-        """End a thread's part of the parallel region, with the region's last barrier.
-
-        awaits: False if the program has no barrier there.
-        """
+        """End a thread's part of the parallel region, at its last barrier, unless the program has none there."""
         self._ended += 1
         self._open_barrier()
         self.wake()

@@ -187,10 +187,7 @@ class EnclaveQueue:
     tasks: deque[omp.HostArray] = attrs.field(factory=deque)
 
     def take(self) -> list[omp.HostArray]:
-        """Remove and return a batch of patches if the threshold is reached; else return an empty list.
-
-        When no thread spawns tasks any more, what is left is returned.
-        """
+        """Remove and return a batch at the threshold, or the rest when no thread spawns tasks; else an empty list."""
         if len(self.tasks) < self.threshold and self.producing:
             return []
         return [self.tasks.popleft() for _ in range(min(self.threshold, len(self.tasks)))]

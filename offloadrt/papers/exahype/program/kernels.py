@@ -339,10 +339,7 @@ Memory = Literal["map", "pool", "managed", "managed+prefetch"]
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """The parameters of one experiment; each annotation explains its field.
-
-    Raises ParameterError for bad combinations.
-    """
+    """The parameters of one experiment, each with its annotation. Raises ParameterError for bad combinations."""
 
     equations: Annotated[Name, "Euler in two or three dimensions, or CCZ4 (sizes and work only)"] = "euler2d"
     patch: Annotated[

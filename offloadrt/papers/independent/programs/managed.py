@@ -99,10 +99,7 @@ AS_PROFILED: Final = FaultRules()
 
 @attrs.define
 class KernelLoop:
-    """Times a part of a program's `run`; `figures` returns what was measured.
-
-    begin: the virtual time, in seconds, at which the timed part began.
-    """
+    """Times a part of a program's `run`, from the virtual second `begin` on; `figures` returns what was measured."""
 
     run: Run
     begin: float = 0.0
@@ -381,10 +378,7 @@ def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page; each of `threads` threads has a chunk of `pages` neighbouring pages.
-
-    words: the words in a page.
-    """
+    """Copy one word of each page of `words` words; each of `threads` threads has `pages` neighbouring pages."""
     for thread in range(threads):
         for page in range(pages):
             target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
@@ -730,10 +724,7 @@ async def copies(
     nbytes: int,
     repeats: int,
 ) -> None:
-    """Copy the same bytes again and again between device and host memory; wait for each copy.
-
-    times: gets the mean times.
-    """
+    """Copy the same bytes again and again between device and host memory, with waits; `times` gets the mean times."""
     there = await t.malloc(nbytes)
     is_pinned = memory == "pinned"
     here = await t.host_alloc("host", nbytes, np.uint8) if is_pinned else t.array("host", nbytes, np.uint8, fill=0)

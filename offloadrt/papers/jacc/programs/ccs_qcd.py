@@ -81,10 +81,7 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """At each site, multiply two pairs of links for the plaquettes that lie behind the site in direction n.
-
-    Parameters are those of `legs_ahead`.
-    """
+    """Do what `legs_ahead` does, for the plaquettes that lie behind the site in direction n."""
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -115,10 +112,7 @@ def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
 
 @kernel(collapse=6)
 def strength(v: Complex, f: Complex, plane: Any) -> None:
-    """Compute a plane's field strength f: the antihermitian part of the summed plaquettes, divided by 8i.
-
-    plane: the number of the plane in `PLANES`.
-    """
+    """Compute the field strength f of plane number `plane`: the antihermitian part of summed plaquettes over 8i."""
     for ix, iy, iz, it, a, b in product(
         range(v.shape[0]), range(v.shape[1]), range(v.shape[2]), range(v.shape[3]), range(3), range(3)
     ):
@@ -382,10 +376,7 @@ def begin(b: Complex, x: Complex, r: Complex, rt: Complex, p: Complex) -> None:
 
 @kernel(collapse=5)
 def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <b|b>.
-
-    sums: gets the result.
-    """
+    """Compute <b|b>; `sums` gets the result."""
     total = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         value = b[ix, iy, iz, it, s]
@@ -395,10 +386,7 @@ def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) ->
 
 @kernel(name="product", collapse=5)
 def scalar_product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <rt|q>.
-
-    sums: gets the real and the imaginary part.
-    """
+    """Compute <rt|q>; `sums` gets the real and the imaginary part."""
     re = 0.0
     im = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
@@ -425,10 +413,7 @@ def step_alpha(
 
 @kernel(collapse=5)
 def products(t: Complex, r: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <t|t> and <t|r>.
-
-    sums: gets the three real numbers.
-    """
+    """Compute <t|t> and <t|r>; `sums` gets the three real numbers."""
     total = 0.0
     re = 0.0
     im = 0.0

@@ -204,10 +204,7 @@ class Grid:
         return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
     def step(self, axes: str) -> list[ProgramStep]:
-        """Return what runs in a time step, with sweeps in the order `axes`.
-
-        The host takes the longest step that cells allow.
-        """
+        """Return what runs in a time step, the longest that cells allow, with sweeps in the order `axes`."""
         kernel, names = lag.TIME_STEP
         return [
             *self.steps(lag.BEFORE_TIME_STEP),

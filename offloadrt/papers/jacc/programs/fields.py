@@ -40,10 +40,7 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """Make a kernel with this name from a function that several kernels share.
-
-    collapse: loops that the device shares out.
-    """
+    """Make a kernel with this name from a function that several share; the device shares out `collapse` loops."""
     return attrs.evolve(_read(function, collapse), name=name)
 
 

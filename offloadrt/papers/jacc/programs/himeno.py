@@ -33,10 +33,7 @@ def jacobi(
     kmax: int,
     omega: float,
 ) -> None:
-    """Relax the pressure once into wrk2, and compute gosa = |residual|².
-
-    Parameters are named as in the Himeno benchmark.
-    """
+    """Relax the pressure once into wrk2, and compute gosa = |residual|²; names are those of the Himeno benchmark."""
     s = 0.0
     for i, j, k in product(range(1, imax - 1), range(1, jmax - 1), range(1, kmax - 1)):
         s0 = (

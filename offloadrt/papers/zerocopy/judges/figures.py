@@ -107,10 +107,7 @@ class QmcpackGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
-    """Choose the runs that judge the claims.
-
-    From `full` over `quick` to `ends` there are fewer sizes, threads and steps.
-    """
+    """Choose the runs that judge the claims, with ever fewer sizes, threads and steps from `full` to `ends`."""
     everything = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
     places: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, float, bool]] = {
         "full": (everything, (1, 2, 4, 8), 0.02, 1.0, True),
@@ -250,10 +247,7 @@ def gain_falls_with_size(grid: QmcpackGrid) -> Hearing:
 
 
 def correlation(curve: Sequence[float]) -> float:
-    """Return Spearman's rank correlation between the values of a curve and their order.
-
-    Equal values share their ranks. A constant curve has correlation 0.
-    """
+    """Return Spearman's rank correlation of a curve with its order; equal values share ranks, a constant one has 0."""
     ordered = sorted(curve)
     ranks = [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in curve]
     middle = (len(curve) - 1) / 2

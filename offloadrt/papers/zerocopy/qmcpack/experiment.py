@@ -249,10 +249,7 @@ class Crowd:
             await self._one_job(t)
 
     async def advance(self, t: omp.HostThread) -> None:
-        """Run all Monte Carlo steps.
-
-        In each, every electron moves once; then pseudopotential and walkers' matrices are evaluated.
-        """
+        """Run all Monte Carlo steps: move every electron once, then evaluate pseudopotential and walkers' matrices."""
         for _ in range(self.plan.extra_kernels):
             await t.run(self._moves[0].distances)
         for number in self.steps(len(self.plan.steps)):
@@ -415,10 +412,7 @@ class QmcpackExperiment:
             self.progress(self._done, self.setup.plan.measured_moves)
 
     async def initialise(self) -> None:
-        """Run everything before the measured time: bulk transfers, walkers, first moves.
-
-        All threads have then finished.
-        """
+        """Run all before the measured time: bulk transfers, walkers, first moves, until all threads have finished."""
 
         async def body(t: omp.HostThread) -> None:
             if t.number == 0:

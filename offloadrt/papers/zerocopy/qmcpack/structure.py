@@ -392,10 +392,7 @@ def part(total: int, number: int, of: int) -> int:
 
 @attrs.frozen
 class MonteCarloStep:
-    """The counts of what one crowd does in one Monte Carlo step.
-
-    moves: of electrons. jobs: batches of the non-local pseudopotential. reallocations: arrays allocated anew.
-    """
+    """The counts of a crowd's Monte Carlo step: electrons moved, batches of the pseudopotential, arrays reallocated."""
 
     moves: int
     jobs: int
@@ -613,10 +610,7 @@ class Inputs:
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
     ) -> Inputs:
-        """Take from each input's range the value (low, mean or high) that its argument names.
-
-        ValueError for other words.
-        """
+        """Take from each input's range the value (low, mean or high) it names. Raises ValueError for other words."""
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at(),
