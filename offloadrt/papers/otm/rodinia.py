@@ -445,7 +445,7 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """The program cfd: `iterations` iterations on a mesh (`sheet`), of arrays without values as a phantom."""
+    """The program cfd: `iterations` iterations on a mesh (`sheet`); as a phantom, its arrays have no values."""
 
     sheet: Sheet
     iterations: int

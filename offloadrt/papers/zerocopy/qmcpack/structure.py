@@ -610,7 +610,7 @@ class Inputs:
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
     ) -> Inputs:
-        """Take from each input's range the value (low, mean or high) it names. Raises ValueError for other words."""
+        """Take from each input's range the value (low, mean or high) asked for. Raises ValueError for other words."""
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at(),
