@@ -189,7 +189,10 @@ class CausalLog:
         self.annotations.append(Annotation(self.position(), now_ps, actor.index, what, name, other, arguments))
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Record that a kernel has reached the compute units; its `Launch` is kept for the counts of its work."""
+        """Record that a kernel has reached the compute units.
+
+        kernel: its number. launch: its `Launch`, kept for the counts of its work.
+        """
         self.arrivals[kernel] = round(sim.now * PS_PER_S), len(self._rows) // WIDTH
         self.launches[kernel] = launch
 

@@ -426,7 +426,10 @@ def _shown(program: ScenarioProgram) -> str:
 
 @attrs.frozen
 class Replayed:
-    """A run that was repeated from a `token`, a line of text that describes it; `ended` is how it ended now."""
+    """A run that was repeated from a token, a line of text that describes it.
+
+    `program` and `token` are what was run and the token; `ended` is how it ended now.
+    """
 
     token: Token
     program: ScenarioProgram

@@ -447,7 +447,10 @@ class Endpoint:
                     probing.wake()
 
     def post(self, receive: MpiRequest, context: int, source: int, tag: int) -> None:
-        """Post a receive of communicator number `context`; a message that has arrived already may match it."""
+        """Post a receive; a message that has arrived already may match it.
+
+        context: the communicator's number. source, tag: what the message must have; either may be a wildcard.
+        """
         receive.wanted = context, source, tag
         if (message := self.queues(context).post(source, tag, receive)) is not None:
             self._matched(receive, message)
@@ -507,7 +510,10 @@ class Endpoint:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: str = "") -> Actor:
-        """Record that the running thread enters the MPI call `name`, for reports; return the thread's actor."""
+        """Record that the running thread enters an MPI call, for reports; return the thread's actor.
+
+        name: the MPI call. at: the program's line.
+        """
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name
@@ -578,7 +584,10 @@ class Endpoint:
         return message
 
     async def look(self, call: str, at: str) -> None:
-        """Do the MPI library's work that is pending now, without waiting for more, as MPI_Test does."""
+        """Do the MPI library's work that is pending now, without waiting for more, as MPI_Test does.
+
+        call, at: the MPI call and the program's line, for reports.
+        """
         with self.call(call, at):
             await self.on_core(self.costs.library.test)
             for _ in range(len(self._work)):

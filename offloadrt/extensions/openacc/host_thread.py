@@ -373,7 +373,10 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run a ``kernels`` construct: `parallel`, but the compiler chooses the launch configuration."""
+        """Run a ``kernels`` construct: like `parallel`, but the compiler chooses the launch configuration.
+
+        data, default, async_, wait: as for `parallel`.
+        """
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 
     def _compute(

@@ -248,7 +248,10 @@ class Executor:
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """Come to an operation (its name and line) of the kind `marker`, and first wait if a barrier stays there."""
+        """Come to an operation of the kind `marker`; the thread waits for its queue first if a barrier stays there.
+
+        name, file, line: what the operation is, and where in the source.
+        """
         if self.is_late and marker is Marker.ALLOCATION:
             return
         runtime = self.runtime

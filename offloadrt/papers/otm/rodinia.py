@@ -445,7 +445,10 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """The program cfd: `iterations` iterations on a mesh (`sheet`); as a phantom, its arrays have no values."""
+    """The program cfd: `iterations` iterations on a mesh (`sheet`). phantom: arrays without values.
+
+    structure: as in `Bfs`.
+    """
 
     sheet: Sheet
     iterations: int
@@ -584,7 +587,10 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points (see `Bfs`)."""
+    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points.
+
+    structure: as in `Bfs`.
+    """
 
     rows: int
     cols: int

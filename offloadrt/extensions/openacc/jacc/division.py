@@ -292,7 +292,10 @@ class DeviceStrategy:
 
 
 def strategy_named(name: str, devices: int) -> DeviceStrategy:
-    """Make the strategy of that name, with the default `Rules`. Raises ValueError if there is none of that name."""
+    """Make the strategy of that name for a number of devices, with the default `Rules`.
+
+    Raises ValueError for a name that does not exist.
+    """
     from offloadrt.extensions.openacc.multi_device import predicate, split_loop
 
     if name == "single":

@@ -282,7 +282,10 @@ class DeviceBlocks:
     """How many blocks omp_target_alloc has allocated."""
 
     def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
-        """Add a block of device memory; without `host`, and of no target region, it is omp_target_alloc's."""
+        """Add a block of device memory.
+
+        of_region: a target region allocates it; a block without `host` that no region allocates is omp_target_alloc's.
+        """
         recorded, is_given = device, not host and not of_region
         if is_given:
             recorded += self._given % _SERIALS << _ADDRESS_BITS
