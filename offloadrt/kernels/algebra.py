@@ -173,7 +173,7 @@ EVERYWHERE: Share = {(): 1.0}
 def both(first_share: Share, other: Share) -> Share:
     """Return the fraction of iterations in which two conditions hold together, given the fraction for each one.
 
-    Such a fraction (`Share`) is a sum: it maps sets of conditions on indices (cuts) to weights.
+    A fraction (`Share`) is a weighted sum: each set of index conditions (cuts) that must hold together has a weight.
     """
     total: Share = {}
     for first, weight in first_share.items():

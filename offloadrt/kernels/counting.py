@@ -232,8 +232,8 @@ class Counting:
     def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
         """Return the fraction of the iterations of `loops` in which a condition, `probability`, holds.
 
-        The fraction (`Share`) is a sum: it maps sets of conditions on indices to weights. line: the condition's source
-        line, for messages about guesses.
+        The fraction (`Share`) is a weighted sum: each set of index conditions that must hold together has a weight.
+        line: the condition's source line, for messages about guesses.
         """
         if probability.within:
             ranges = [self.share_within(within, line, loops) for within in probability.within]

@@ -391,11 +391,11 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
 
 
 class AccessNotification(msgspec.Struct, frozen=True):
-    """Message to the access-counter worker: the counter of a region in block number `block` is at its threshold."""
+    """Message to the access-counter worker: the counter of a region in block number `block` has reached its limit."""
 
     block: int
     pages: int
-    """The pages of the accessed sub-regions."""
+    """Bit set of the pages in the accessed parts of the region."""
     cause: int
     """The number of the directive whose kernel made the last access."""
     time: float

@@ -195,7 +195,11 @@ class LaunchOutOfResources(Exception):
 
 @attrs.frozen
 class SMLimits:
-    """The most threads, teams, warps, registers per SM; registers come in `register_unit`s, warps in `warp_unit`s."""
+    """Limits of an SM: the most resident `threads`, `teams` (thread blocks), `warps` and `registers`, and others.
+
+    A warp gets a multiple of `register_unit` registers; how many warps get registers is a multiple of `warp_unit`. A
+    team has at most `threads_per_team` threads; a warp has at most `loads_per_warp` loads in flight.
+    """
 
     threads: Annotated[int, "sm.max_threads"]
     teams: Annotated[int, "sm.max_teams"]

@@ -116,7 +116,7 @@ class CounterSpec:
     access: Annotated[float, "access_counter.access"]
     """Number of bytes that count as one access."""
     sub_region: Annotated[int, "access_counter.sub_region"]
-    """Number of parts of a region that a notification distinguishes."""
+    """Number of parts of a region for each of which a notification says whether it was accessed."""
 
 
 @attrs.define(eq=False)

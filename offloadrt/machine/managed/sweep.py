@@ -151,7 +151,7 @@ class GridStride:
     at_a_time: int
     """Number of blocks in a lot."""
     sms: int | None = None
-    """Number of SMs that report their blocks' pages side by side; None where the blocks lie side by side in a page."""
+    """Number of SMs if each block accesses several pages, which the SMs report in turns; None if blocks share pages."""
 
     @property
     def lots(self) -> int:
@@ -164,7 +164,7 @@ class GridStride:
         return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's iterations (cells) as ranges [low, high), one for each block if SMs report side by side."""
+        """Return a window's iterations (cells) as ranges [low, high): one for each block if `sms` is set, else one."""
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
@@ -209,7 +209,7 @@ class Tiled:
     columns: int
     windows: int  # each has blocks that are resident at the same time
     sms: ClassVar[None] = None
-    """None, because the blocks lie side by side in a page."""
+    """None, because neighbouring blocks share pages (see `GridStride.sms`)."""
 
     @property
     def total(self) -> int:

@@ -121,8 +121,8 @@ class RunStatistics:
     def algorithms(self) -> Mapping[str, int]:
         """Return the counts of a stdpar (C++ standard parallelism) program's algorithms; empty for other models.
 
-        These are algorithms called, offloaded and on the host, waits, elided barriers, prefetches, intercepted
-        allocations, and decisions of the offload heuristic.
+        They count algorithms called, offloaded, and run on the host; waits; barriers left out; prefetches; intercepted
+        allocations; and decisions of the offload heuristic.
         """
         return _summed(program.algorithms() for program in self._programs)
 

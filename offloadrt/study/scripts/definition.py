@@ -34,7 +34,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class PublishedPoint:
-    """A value from a paper, drawn beside the emulated values at a given place of the figure.
+    """A value from a paper, the entry `claim` of a `claims.toml`, drawn beside the emulated values of a figure.
 
     Value, unit, source and role are those of the paper's claim. The point is drawn only if there are runs with the
     parameters `at` on the scenario's machine.

@@ -111,14 +111,14 @@ def shipped(subfolder: str = "") -> dict[str, Scenario]:
 
 
 def listed_in(path: Path) -> list[ListedScenario]:
-    """Return the listing of the scenarios of a file. Raises ScenarioNotFound, ScriptFailed."""
+    """Return name, machine, summary and group of each scenario in a file. Raises ScenarioNotFound, ScriptFailed."""
     scenarios = load(path)
     group = getattr(_modules[path.resolve()], "LISTED_AS", PROGRAMS)
     return [ListedScenario(found.name, found.machine, found.summary, group) for found in scenarios.values()]
 
 
 def listed() -> list[ListedScenario]:
-    """Return the listing of all scenarios, in groups: those of offloadrt first, then other packages'.
+    """Return name, machine, summary and group of all scenarios: those of offloadrt first, then other packages'.
 
     Only entry points and files that the index of scenarios lacks are loaded. Raises ScriptFailed, UserError.
     """
