@@ -207,8 +207,7 @@ class Access:
     maps: int | None = None
     """For a copy made by a map clause: the number of the device; None for all other accesses."""
     clock: Clock | None = None
-    """What had happened before the access, if the clock of its strand may have advanced since; None: that clock still
-    says it."""
+    """The vector clock of what had happened before the access; None if that is still the clock of its strand."""
     is_kept: Callable[[], bool] | None = None
     """For an update: tells whether a reference certainly keeps the block mapped from before the access until after it.
     """

@@ -400,7 +400,7 @@ class Mappings:
         return True
 
     def directive_left(self, directive: int) -> None:
-        """Forget what a directive needs, as the directive has ended. directive: its number."""
+        """Forget which mappings a directive needs, as the directive has ended. directive: its number."""
         self._unordered.pop(directive, None)
         self._borrowed.pop(directive, None)
 

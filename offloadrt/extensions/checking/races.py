@@ -264,7 +264,7 @@ class LostUpdates:
         self._regions.pop(cause, None)
 
     def given_back(self, directive: Directive, entry: Entry) -> None:
-        """Record that a directive releases its reference to a mapping (`entry`), which its kernel may outlast."""
+        """Record that a directive releases its reference to a mapping (`entry`) while its kernel may still run."""
         users, strand = self._users.setdefault(entry, []), directive.strand
         users[:] = [one for one in users if not strand.comes_after(one.directive.strand.chain, one.epoch)]
         if (region := self._regions.get(directive.number)) is not None and region not in users:

@@ -12,9 +12,9 @@ from offloadrt.runtime.mapping.map_item import BlockUse
 
 @attrs.frozen
 class SourceNamed:
-    """The running thread or task has reached this line of the program.
+    """Event: the running thread or task has reached this line of the program.
 
-    If the line is empty, the Python stack gives it. source: the line, as FILE:LINE.
+    source: the line, as FILE:LINE; if it is empty, the Python stack gives the line.
     """
 
     source: str
@@ -22,10 +22,11 @@ class SourceNamed:
 
 @attrs.frozen
 class MappedFreed:
-    """The memory of a mapped array ends; `did` says how, beginning with a verb, at the line `where` (may be empty).
+    """Event: the memory of a mapped array ends at the line `where`, which may be empty.
 
-    who: the thread that did it, before what the running strand (host thread or task) does now; empty for the running
-    strand itself. The event comes before `ArrayFreed`, which a replay also sends for memory that has ended unnoticed.
+    did: how it ends, beginning with a verb. who: the thread that did it, before what the running strand (host thread or
+    task) does now; empty for the running strand itself. The event comes before `ArrayFreed`, which a replay also sends
+    for memory that has ended unnoticed.
     """
 
     array: HostArray
@@ -52,7 +53,7 @@ class KernelAccess:
 
 @attrs.frozen
 class KernelRaced:
-    """Two threads of the kernel that the running host thread or task launches next access the same bytes, unordered.
+    """Event: two threads of the kernel that the running thread or task launches next race for the same bytes.
 
     name: the array. accesses: one of each thread.
     """
@@ -65,7 +66,7 @@ class KernelRaced:
 
 @attrs.frozen
 class KernelStrayed:
-    """The kernel that the running host thread or task launches next uses memory that it may not use.
+    """Event: the kernel that the running host thread or task launches next uses memory that it may not use.
 
     name: the array, empty if unknown. access: the use that is at fault.
     """
@@ -90,7 +91,7 @@ class KernelStrayed:
 
 @attrs.frozen
 class MessageBegan:
-    """The running host thread or task begins a message of MPI that goes on by itself, until `ev.StrandEnded`.
+    """Event: the running thread or task begins a message of MPI that goes on by itself until `ev.StrandEnded`.
 
     Events that are reported from now until that event are acts of the message, not of the thread. request: stands for
     the message; whoever waits for it is ordered after the message. call, where: the MPI call and its source line.
@@ -103,7 +104,7 @@ class MessageBegan:
 
 @attrs.frozen
 class BufferUsed:
-    """A message reads or writes these bytes of host memory at some time before it is complete.
+    """Event: an MPI message reads or writes these bytes of host memory at some time before it is complete.
 
     begin: the address of the first byte. writes: whether the message stores there. call: the MPI call.
     """
@@ -117,7 +118,7 @@ class BufferUsed:
 
 @attrs.frozen
 class BlockNew:
-    """The running host thread or task has allocated host memory; all stores to it will be reported (`HostUsed`).
+    """Event: the running thread or task has allocated host memory; all stores to it will be reported (`HostUsed`).
 
     begin: the address of its first byte.
     """
@@ -128,7 +129,7 @@ class BlockNew:
 
 @attrs.frozen
 class KernelCopied:
-    """The kernel that the running host thread or task launches next reads these bytes only to copy whole objects.
+    """Event: the kernel that the running thread or task launches next reads these bytes only to copy whole objects.
 
     begin, end: the addresses [begin, end). memory: in which memory they are: HOST for the host addresses of mapped
     arrays; else the number of a device. Some bytes may belong to no member of an object, so that nobody ever writes
@@ -142,7 +143,7 @@ class KernelCopied:
 
 @attrs.frozen
 class FreedMapped:
-    """The running host thread or task is about to map memory that the program has freed and not allocated again."""
+    """Event: the running thread or task is about to map memory that the program has freed and not allocated again."""
 
     address: int
 
@@ -156,7 +157,7 @@ class HostUse(BlockUse):
 
 @attrs.frozen
 class ResultLost:
-    """A kernel writes to a private copy of a variable at this line, and nobody uses the value.
+    """Event: a kernel writes to a private copy of a variable at this line, and nobody uses the value.
 
     name: the variable. where: the line, as FILE:LINE.
     """
@@ -168,9 +169,10 @@ class ResultLost:
 
 @attrs.frozen
 class VariableUnset:
-    """A thread reads a private variable that it has not written. kernel: empty if this is on the host.
+    """Event: a thread reads a private variable that it has not written.
 
-    who: the thread, in words. name: the variable. where: the line of the read.
+    kernel: the kernel's name; empty on the host. who: the thread, in words. name: the variable. where: the line of the
+    read.
     """
 
     who: str
@@ -181,7 +183,7 @@ class VariableUnset:
 
 @attrs.frozen
 class MapStrayed:
-    """The running strand (host thread or task) maps `nbytes` bytes of an array of which only `there` bytes exist.
+    """Event: the running thread or task maps `nbytes` bytes of an array of which only `there` bytes exist.
 
     copies: whether the map type asks for copies.
     """
@@ -194,7 +196,7 @@ class MapStrayed:
 
 @attrs.frozen
 class EndUnseen:
-    """The end of an array's memory is never reported (a stack variable): another array may lie there later.
+    """Event: the end of an array's memory will never be reported (a stack variable): another array may lie there later.
 
     begin: the address of its first byte.
     """
@@ -205,7 +207,7 @@ class EndUnseen:
 
 @attrs.frozen
 class ConstantKnown:
-    """The program has a constant at these addresses, which are read-only.
+    """Event: the program has a constant at these addresses, which are read-only.
 
     address: that of its first byte.
     """
@@ -217,7 +219,7 @@ class ConstantKnown:
 
 @attrs.frozen
 class ProgramCut:
-    """The program was ended early: data that it left mapped and tasks that it left unawaited are no mistakes."""
+    """Event: the program was ended early: data that it left mapped and tasks that nobody awaited are no mistakes."""
 
 
 @attrs.frozen
@@ -240,14 +242,14 @@ class KnownCopy:
 
 @attrs.frozen
 class CopiesKnown:
-    """Lists the copies that the next directive of the running strand (host thread or task) will make, in order."""
+    """Event: the next directive of the running host thread or task will make these copies, in this order."""
 
     copies: tuple[KnownCopy, ...]
 
 
 @attrs.frozen
 class ProgramDied:
-    """A recorded program died; `how` is a phrase that begins with a verb. `where` and `message` may be empty.
+    """Event: a recorded program died; `how` is a phrase that begins with a verb. `where` and `message` may be empty.
 
     at_exit: the program had reached its end, and died while work that nobody had awaited was being ended.
     """
@@ -260,9 +262,9 @@ class ProgramDied:
 
 @attrs.frozen
 class NotKnown:
-    """States in a sentence what a recorded program leaves unknown.
+    """Event: something about a recorded program is unknown, so that the check cannot judge it.
 
-    what: the sentence.
+    what: it, in a sentence.
     """
 
     what: str

@@ -52,7 +52,7 @@ _FIRST_WRITTEN = frozenset({np.copyto, np.put, np.place, np.putmask, np.fill_dia
 
 
 class WatchedArray(np.ndarray[Any, np.dtype[Any]]):
-    """An array that reports each access to its elements; it overrides every method of `ndarray` that makes one."""
+    """An array that reports each access to its elements; it overrides every `ndarray` method that accesses them."""
 
     _tell: Note | None = None
     _first = 0
@@ -421,7 +421,8 @@ def _holds(region: OffloadedRegion, entry: Entry) -> bool:
 class Watch:
     """Reports to the checker which memory a kernel reads and writes, for one launch.
 
-    It reports that when the launch is submitted, or after the kernel's body has run if only the run shows it.
+    The report comes when the launch is submitted, or after the kernel's body has run if only the run shows the
+    accesses.
     """
 
     _device: OffloadDevice

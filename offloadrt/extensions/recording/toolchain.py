@@ -123,7 +123,7 @@ def _version_of(path: Path) -> str | None:
 
 
 def recorder_library(compiler: Compiler) -> Path:
-    """Return the library, built by `compiler`, that is preloaded into a program to record it. ToolchainMissing."""
+    """Return the library, built by `compiler`, to preload into a program to record it. Raises ToolchainMissing."""
     # Each malloc and free of the program looks at its thread: hence no lookup of symbols, and a model of TLS.
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread"]
     return _compiled(compiler, "recorder.so", _sources("recorder", "c"), [*flags, _layout()], ["-shared", "-ldl"])

@@ -145,7 +145,7 @@ def tables_of(
 ) -> tuple[Dictionaries, dict[str, Column]]:
     """Make the tables of a recording for one process, from its raw files. Raises RecordingDamaged.
 
-    record, run: the lines on how the program was recorded, and on this run.
+    record, run: the raw files' JSON lines on how the program was recorded, and on this run.
     """
     assembler = Assembler(process, touches=bool(run.get("host_touches", True)), exact=bool(run.get("exact")))
     memory, calls = assembler.memory, assembler.calls

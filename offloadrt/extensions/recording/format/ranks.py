@@ -120,7 +120,7 @@ class RankCalls:
         self._places = {int(line["at"]): self._process.place_of(line) for line in places}
 
     def begins_in(self, task: TaskRow | None) -> bool:
-        """Tell whether a task of the program has made any MPI call so far."""
+        """Tell whether `task` has made any MPI call so far."""
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:

@@ -89,7 +89,7 @@ class RunningThread:
     """Records of its last free, maybe by a realloc: (task, record's index, block's address, index in
     `Dictionaries.ends`)."""
     orders: bool = False
-    """Whether it has locked or unlocked something before OpenMP reported it."""
+    """Whether the thread has locked or unlocked something before OpenMP reported the thread."""
     deferring: int = 0
     """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
 
