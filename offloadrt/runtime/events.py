@@ -352,9 +352,10 @@ class UpdateMissed(_OfDirective):
 class MemoryUse:
     """The accesses of one kernel to the bytes [begin, begin + nbytes) of one memory (`HOST` or a device's number).
 
-    writes: it stores there; otherwise it loads. name: that of the array. exact: it touches every byte; otherwise at
-    least one. maybe: nothing is known but that it may read and write there. mapped: the kernel's own target region
-    maps the memory. outside: the kernel may not use this memory. atomic: all accesses there are atomic.
+    writes: the kernel stores to these bytes; otherwise it loads them. name: that of the array. exact: the kernel
+    touches every byte; otherwise at least one. maybe: it is only known that the kernel may load and store these bytes.
+    mapped: the kernel's own target region maps the memory. outside: the kernel may not use this memory. atomic: all
+    accesses there are atomic.
     """
 
     memory: int

@@ -538,9 +538,9 @@ class PeerCopies:
     ) -> None:
         """Copy ``nbytes`` between two devices (cuMemcpyPeerAsync), by the engine of the device whose stream is given.
 
-        The copy uses their link when this context has enabled access to the other device; otherwise it goes through the
-        host or, without a link, as ``p2p.without_link`` says. cause: the directive's number. Raises DriverError for a
-        device that does not exist, for a stream of neither, and when a range lies in no block.
+        The copy uses the devices' link if this context has enabled access to the other device, and else goes through
+        the host. If there is no link, ``p2p.without_link`` says how it goes. cause: the directive's number. Raises
+        DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
         """
         with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
             api = call.api

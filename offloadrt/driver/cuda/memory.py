@@ -85,7 +85,7 @@ class BlockMemory:
         """Free a block of device memory or of managed memory (cuMemFree).
 
         synchronizes: first wait for everything in all streams, as CUDA's call does, if the profile says that frees halt
-        the device. Raises DriverError for an address at which no such memory begins.
+        the device. Raises DriverError for an address at which no block begins.
         """
         with self._context.call("cuMemFree") as call:
             if synchronizes and self._halting.concerns("free"):
@@ -277,7 +277,7 @@ class Pinning:
             return address
 
     async def free(self, address: int) -> None:
-        """Free pinned host memory (cuMemFreeHost). Raises DriverError for an address at which no such memory begins."""
+        """Free pinned host memory (cuMemFreeHost). Raises DriverError for an address at which none begins."""
         with self._context.call("cuMemFreeHost") as call:
             async with self._context.locked():
                 if not (nbytes := self._pinned.remove(address, allocated=True)):

@@ -118,9 +118,9 @@ class AccessCounterWorker:
 
     It migrates what kernels often reach on the host. It follows nvidia-uvm's
     ``uvm_parent_gpu_service_access_counters``. The first notification in an empty buffer interrupts the host. The
-    worker takes at most ``access_counter.batch`` of them at a time, sorts them by address, and serves one region after
-    the other, as ``service_notification_ats`` does: the translations go, the bytes move, and the worker waits for the
-    copy. Then it clears the counter of the region. When there is no free device memory, nothing migrates and the
+    worker takes at most ``access_counter.batch`` notifications at a time, sorts them by address, and serves one region
+    after the other, as ``service_notification_ats`` does: the translations go, the bytes move, and the worker waits for
+    the copy. Then it clears the counter of the region. When there is no free device memory, nothing migrates and the
     counter stays silent; no other memory is evicted for it.
     """
 

@@ -220,7 +220,7 @@ class Access:
         return clock[earlier.strand.chain] >= earlier.epoch
 
     def stands_for(self, earlier: Access) -> bool:
-        """Tell whether all later accesses that race with `earlier` also race with this one, so `earlier` can go."""
+        """Tell whether all later accesses that race with `earlier` also race with this one, which replaces it then."""
         alike = self.site == earlier.site and self.role == earlier.role and self.block is earlier.block
         same_bytes = (self.exact and earlier.exact) or (self.begin, self.end) == (earlier.begin, earlier.end)
         same_rules = self.maps == earlier.maps and self.thread == earlier.thread
@@ -291,7 +291,7 @@ class Intervals(Generic[C]):
     def cut(self, begin: int, end: int) -> list[C]:
         """Return the cells that cover just the addresses [begin, end), in order.
 
-        Cells that reach beyond the range are split, and cells are made for addresses without one.
+        Cells that reach beyond the range are split, and cells are made for addresses without a cell.
         """
         if begin >= end:
             return []

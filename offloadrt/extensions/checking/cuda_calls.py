@@ -27,8 +27,8 @@ from offloadrt.runtime.mapping.present_table import ON_HOST, DevicePointer
 class StreamQueue:
     """A CUDA stream, as the checker sees it: a queue of work on a device.
 
-    legacy: whether it is the legacy default stream, with which `blocking` streams synchronize. blocking: whether
-    this stream does so; it does unless it was made with cudaStreamNonBlocking.
+    legacy: whether it is the legacy default stream, with which `blocking` streams synchronize. blocking: whether this
+    stream synchronizes with the legacy default stream; it was then made without cudaStreamNonBlocking.
     """
 
     name: str
@@ -214,7 +214,8 @@ class ToldCalls:
         """Report a copy between host and device memory whose CUDA call has returned.
 
         Pinned and managed memory is used in the stream's order. Pageable memory is read before the call returns; if it
-        is written, everything in the stream is complete by then ("API synchronization behavior" in CUDA's manual).
+        is written, everything in the stream is complete before the call returns ("API synchronization behavior" in
+        CUDA's manual).
 
         name: the name of the call. driver: the device's driver library, which knows the pinned memory. destination,
         source: the memory at both ends.

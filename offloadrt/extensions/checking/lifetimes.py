@@ -237,7 +237,7 @@ class Mappings:
             self._by_region.setdefault(directive.number, []).append(made)
 
     def at(self, device: int, host_address: int) -> tuple[Entry, Story] | None:
-        """Return the mapping of a host address on a device, and the report line on who mapped it; None without one."""
+        """Return the mapping of a host address on a device, and the report line on who mapped it; or None."""
         for entry, mapping in self._live.items():
             if mapping.device == device and entry.host_begin <= host_address < entry.host_end:
                 return entry, mapping.entered
@@ -599,8 +599,8 @@ class RecordedFaults:
     def strayed(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None) -> None:
         """Keep an access outside of a recorded kernel's memory, until the kernel's directive has mapped its data.
 
-        mapping: the mapping that covers the accessed host address now, and a report line on who made it; None without
-        one.
+        mapping: the mapping that covers the accessed host address now, and a report line on who made it; None if there
+        is none.
         """
         self._kept.setdefault(self.strands.current(), []).append((event, mapping))
 

@@ -201,7 +201,7 @@ class References:
 
         Returns whether this reference would be the last one in another order of the program's work, so that the item
         would copy back. The released reference is one that the same directive took, or else the last of those that were
-        certainly taken before the directive; `delete` releases all of the latter.
+        certainly taken before the directive. `delete` releases all that were certainly taken before.
         """
         flags, entry, cells, strand = event.item.flags, event.entry, self._counted(event), directive.strand
         if entry is None or not cells:

@@ -45,7 +45,7 @@ class Doubt:
     _read: Access | None = None
 
     def read(self, access: Access) -> bool:
-        """Record a read of the bytes; return whether it is reported as a race now."""
+        """Record a read of the doubtful bytes; return whether it is reported as a race now."""
         if not access.strand.comes_after(*self.since):
             return False
         self._read = self._read or access

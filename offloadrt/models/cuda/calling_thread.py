@@ -24,7 +24,7 @@ ILLEGAL_ADDRESS = "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 
 def device_of(machine: Machine, address: int) -> int | None:
-    """Return the number of the device whose memory contains an address of this process; None without one."""
+    """Return the number of the device whose memory contains an address of this process; None if none does."""
     return next((number for number, device in enumerate(machine.devices) if device.memory.reaches(address)), None)
 
 

@@ -145,7 +145,7 @@ class HostThread(CallingThread):
 
         Where a free halts the device (``driver.halt``), it first waits for everything in the device's streams. Memory
         of a pool goes back to the pool. Raises DriverError for memory that has been freed already, belongs to another
-        device, or was not allocated by such a call.
+        device, or is not device or managed memory.
         """
         context = await self._context()
         driver = context.driver
@@ -207,7 +207,7 @@ class HostThread(CallingThread):
     async def free_host(self, memory: int | HostArray) -> None:
         """Free pinned memory of the host (cudaFreeHost).
 
-        Raises DriverError for memory that was not allocated by such a call, or was freed already.
+        Raises DriverError for memory that was not allocated as pinned memory, or was freed already.
         """
         address = memory if isinstance(memory, int) else memory.address
         await (await self._context()).driver.pinning.free(address)

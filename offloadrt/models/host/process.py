@@ -48,7 +48,8 @@ class Process:
     def world(self) -> Any:
         """Return this process's MPI_COMM_WORLD, which an entry point of `offloadrt.message_passing` makes.
 
-        Raises NotInstalled without one, ProfileError when the machine's profile lacks costs of messages.
+        Raises NotInstalled if there is no such entry point, ProfileError when the machine's profile lacks costs of
+        messages.
         """
         if self._world is None:
             for process, world in zip(self._everybody, MESSAGE_PASSING.load("mpi")(self._everybody), strict=True):

@@ -390,7 +390,7 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Allocate pinned memory of the host by the device's library; free it by `llvm_omp_target_free_host`.
 
-        Raises ValueError for 0 bytes, and DriverError where the library has no such call.
+        Raises ValueError for 0 bytes, and DriverError where the library cannot pin memory.
         """
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         nbytes = math.prod(lengths) * element.itemsize

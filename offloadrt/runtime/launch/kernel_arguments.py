@@ -107,7 +107,7 @@ def _part_of_struct(array: HostArray, host_begin: int, host_end: int, view: Call
 
 
 def no_view(array: HostArray) -> MappedSection:
-    """Return an array that fails at each access: a kernel's pointer still has its host value there."""
+    """Return an array that fails at each access, because the kernel's pointer to it still has its host value."""
     return MappedSection(array.name, array.shape, 0, np.empty((0, *array.shape[1:]), array.dtype), array.address)
 
 

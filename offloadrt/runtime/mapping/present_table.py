@@ -69,12 +69,12 @@ class Entry:
     """An entry of the present table: host memory [host_begin, host_end) has a device block at `device_begin`.
 
     dynamic, hold: the reference counts (hold: of ompx_hold). lock: held while the block's data is copied.
-    data_end_users: the number of threads between the decrement and the removal in targetDataEnd; the last one may
-    erase the entry. event: recorded after the last transfer to the block; other directives' streams wait for it.
-    owned: the runtime allocated the device block and frees it. padding: bytes of that block before `device_begin`.
-    offset: byte offset of the block in the array called `name`; the host address if there is no name. host_base: the
-    host address of the array or struct of which this is a part. phantom: the block has a size but no bytes.
-    shadow_pointers: the attached pointers in it, by host address. binding: where kernels find it.
+    data_end_users: the number of threads between the decrement and the removal in targetDataEnd; the last one may erase
+    the entry. event: recorded after the last transfer to the block; other directives' streams wait for it. owned: the
+    runtime allocated the device block and frees it. padding: bytes of that block before `device_begin`. offset: byte
+    offset of the block in the array called `name`; the host address if there is no name. host_base: the host address of
+    the array or struct of which this is a part. phantom: the block has a size but no bytes. shadow_pointers: the
+    attached pointers in the block, by host address. binding: where kernels find the block.
     """
 
     name: str

@@ -256,7 +256,7 @@ class DeviceBlock:
     `device` is its address on the recording machine. `host` is the host address that it is a copy of; 0 for
     omp_target_alloc and for the block with a region's private values. `recorded` is its address in the recording. For
     omp_target_alloc that address is made unique: several blocks may have used the same memory one after the other, and
-    a replay may allocate the next one before it frees the one before.
+    a replay may allocate the later block before it frees the earlier one.
     """
 
     device: int

@@ -110,7 +110,7 @@ class LoweredProgram:
         self._program.arrays.forget(array, freed)
 
     def at(self, address: int) -> HostArray | None:
-        """Return the array that holds an address, or ends there; None without one."""
+        """Return the array that holds an address, or ends there; None if there is none."""
         before = self._arrays.before(address)
         return before[1] if before is not None and address <= before[0] + before[1].nbytes else None
 
