@@ -89,7 +89,7 @@ class CalibrationRecord:
 
     @classmethod
     def of(cls, calibration: Calibration, output: str) -> CalibrationRecord:
-        """Convert a calibration to the record that `--json` prints."""
+        """Convert a calibration to the record that `--json` prints; `output` is the new profile's file."""
         entries = [CalibratedRecord.of(entry) for entry in calibration.entries]
         return cls(output, calibration.base.name, entries, list(calibration.not_shown), list(calibration.remarks))
 

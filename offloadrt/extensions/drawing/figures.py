@@ -343,7 +343,8 @@ def draw_sweep(
 ) -> list[Path]:
     """Draw the figure of a sweep into a folder, and delete the files of an earlier one first; return the new paths.
 
-    axes: the swept values by parameter. wishes: what the user chose of the figure: `x`, `y`, `series` and `log`.
+    scenario: what was swept. results: of its runs. axes: the swept values by parameter. wishes: what the user chose of
+    the figure: `x`, `y`, `series` and `log`.
     """
     delete(folder)
     figure = chosen(scenario.figure, axes, results, scenario.machine, **wishes)

@@ -86,6 +86,7 @@ class KernelRun:
     submitted: tuple[int, int] = (-1, -1)
     """The index of the actor that submitted the kernel, and the time of that."""
     device: int = 0
+    """The device's number."""
     place: int = -1
     """The kernel's index among the kernels of its queue, in order of submission."""
     stalls: list[tuple[int, int]] = attrs.field(factory=list)

@@ -133,7 +133,7 @@ class ThreadTracks:
     def end(self, actor: int, time_ps: int, what: tuple[str, object], notes: Notes | None = None) -> None:
         """End the slice with the key `what` and those still open inside it; do nothing if it is not open.
 
-        notes: details that are known only now, by name.
+        time_ps: when, in picoseconds. notes: details that are known only now, by name.
         """
         thread = self._threads.get(actor)
         if thread is None or what not in thread.open:
@@ -371,7 +371,7 @@ class AnnotationTracks:
             self._draw(self._waiting.popleft())
 
     def enters(self, actor: int, device: int) -> None:
-        """Remember the device on which the call that a thread begins works, to name arrays at the call's addresses."""
+        """Remember the device of the call that a thread begins, to name the arrays at the call's addresses."""
         self._devices[actor] = device
 
     def task_of(self, actor: int) -> tuple[int, ...]:

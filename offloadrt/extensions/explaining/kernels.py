@@ -319,7 +319,10 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
 
 
 def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
-    """Show the target regions of a host function, with how often each runs, and its objects by access frequency."""
+    """Show the target regions of a program, with how often each runs, and its objects by access frequency.
+
+    host: the name of its host function. program: its regions and objects, a `HostProgram` of OTM.
+    """
     regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
     for region in program.regions:
         regions.add_row(

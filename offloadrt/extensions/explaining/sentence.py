@@ -386,7 +386,7 @@ def by_line(part: PathPart) -> str:
 
 
 def limit_of(observed: Observed, resource: str = "") -> Limit:
-    """Say what limits a recorded run: `resource` if its path has it, else the one with the largest share."""
+    """Say what limits a recorded run: `resource` if the critical path has it, else the one with the largest share."""
     path = observed.path
     if not path:
         return Limit("nothing", "", 0.0, "No time was measured.")

@@ -95,7 +95,7 @@ def _table_exclusion(run: Run) -> Facts:
 
 @scenario
 async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: Literal[2] = 2) -> Facts:
-    """Try the rules of the GPU memory manager one by one."""
+    """Try the rules of the GPU memory manager one by one; return for each what was seen."""
     run.phantom = True
     pool = omp.GpuMemoryManager(run.openmp)
     seen: Facts = {}

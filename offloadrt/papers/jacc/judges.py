@@ -163,7 +163,7 @@ def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[Al
 
 @functools.cache
 def iterations_of(name: str, size: str = "") -> int:
-    """Return the number of iterations of a benchmark."""
+    """Return the number of iterations of a benchmark at a size, by default the paper's."""
     return benchmark(name).program(extent, size).iterations
 
 
@@ -226,7 +226,7 @@ def _reported_mb(name: str) -> object:
 
 
 def one_and_four(grid: BenchmarkGrid, name: str, compiler: str = "pgi") -> Asking[list[AllIterations]]:
-    """Run a benchmark on one GPU and on four; on four, JACC's controller decides which kernels are divided."""
+    """Run a benchmark of this compiler on one GPU and on four, where JACC's controller decides what is divided."""
     strategies = [{**strategy, "compiler": compiler} for strategy in (SINGLE, ADAPTIVE)]
     return (yield from all_iterations(grid, [(name, strategy) for strategy in strategies]))
 
@@ -281,7 +281,7 @@ def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:
 
 
 def ratios(grid: BenchmarkGrid, size: str) -> Asking[tuple[float, float]]:
-    """Measure Himeno's speed-up: of its kernel from one GPU to four, and of its exchanges from two to four."""
+    """Measure Himeno's speed-up at a size: of its kernel from one GPU to four, of its exchanges from two to four."""
     on_one = yield from himeno(grid, size, 1)
     on_two = yield from himeno(grid, size, 2)
     on_four = yield from himeno(grid, size, 4)

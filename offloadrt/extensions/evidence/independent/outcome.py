@@ -223,7 +223,7 @@ class KindCoverage:
 
 
 def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> bool:
-    """Tell whether the reported number lies in the interval from `low` to `high`, after the interval is widened.
+    """Tell whether a value's reported number lies in its interval from `low` to `high`, after the interval is widened.
 
     more: each end is moved outwards by so many widths of the interval. times: each end is also moved by this factor.
     The scale is logarithmic if all numbers have the same sign.

@@ -189,7 +189,7 @@ CORNER = "all ranges together"
 
 @attrs.frozen
 class MachineVariant:
-    """A machine with one change, made by `options`: an end of a range, another choice, or a mechanism switched on."""
+    """A machine with one change (`text`, made by `options`): an end of a range, another choice, or a mechanism."""
 
     key: str
     """The name of the changed entry: a verdict that changes with this variant is said to depend on it."""

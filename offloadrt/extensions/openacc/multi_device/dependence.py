@@ -88,8 +88,8 @@ def parallel_loops(nest: LoopNest, walked: Walk) -> set[str]:
     """Return the variables of all loops of a nest whose iterations may run in any order.
 
     These are the loops that are distributed over the device's threads, and other loops whose iterations are
-    independent. A variable is a symbol that tells loops over equal names apart. walked: the accesses and loops that an
-    analysis of the nest has found.
+    independent. Variables are symbols, so that two loops over the same name differ. walked: the accesses and loops that
+    an analysis of the nest has found.
     """
     loops = [node for node in within(nest.body) if isinstance(node, RangeLoop)]
     return {loop.symbol for loop in loops if loop.node in nest.distributed or _is_parallel(loop, walked)}

@@ -220,7 +220,7 @@ def triad(a: Floats, b: Floats, c: Floats, factor: float) -> None:
 
 @kernel(collapse=2, threads_per_team=TILE * TILE, precision="single")
 def five_point(source: Floats, target: Floats, n: int) -> None:
-    """Average the four neighbours of each inner point."""
+    """Store in `target` the average of the four neighbours in `source` of each inner point. n: points a side."""
     for i in range(1, n - 1):
         for j in range(1, n - 1):
             target[i, j] = 0.25 * (source[i - 1, j] + source[i + 1, j] + source[i, j - 1] + source[i, j + 1])
@@ -285,7 +285,7 @@ NEIGHBOURS: Final = 8
 
 @kernel(collapse=2, threads_per_team=BLOCK, precision="single")
 def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
-    """Multiply two square matrices."""
+    """Multiply two square matrices of `n` rows: c = a b."""
     for i in range(n):
         for j in range(n):
             total = 0.0
@@ -432,7 +432,7 @@ def _pages_of(blocks: int, per_block: int, rng: np.random.Generator) -> Ints:
 
 
 async def one_warp(t: cuda.HostThread, loop: KernelLoop) -> list[Any]:
-    """Add two arrays with one warp, each lane on its own page; return the arrays."""
+    """Add two arrays with one warp, each lane on its own page, timed by `loop`; return the arrays."""
     arrays = [await t.malloc_managed(name, LANES * WORDS, fill=1.0) for name in "abc"]
     async with loop.timed():
         await t.launch(add_pages, *arrays, LANES, WORDS, grid=1, block=LANES)
@@ -556,7 +556,7 @@ class RmatLevel:
 
 
 def search(graph: RmatGraph, start: int) -> list[RmatLevel]:
-    """Search a graph from a vertex, level by level. The last level reaches nothing new."""
+    """Search a graph breadth first from the vertex `start`, level by level. The last level reaches nothing new."""
     visited = np.zeros(graph.rows.size - 1, np.bool_)
     visited[start] = True
     frontier, levels = np.array([start], np.int64), list[RmatLevel]()
@@ -579,7 +579,7 @@ def sampled(scale: int, seed: int) -> tuple[RmatGraph, tuple[RmatLevel, ...]]:
 
 
 async def bfs(t: cuda.HostThread, loop: KernelLoop, scale: int, seed: int) -> dict[str, int]:
-    """Make and write a random graph of 2**scale vertices, and search it breadth first on the GPU.
+    """Make and write a random graph of 2**scale vertices, and search it breadth first on the GPU, timed by `loop`.
 
     Returns the number of levels and of vertices reached.
     """
@@ -693,7 +693,7 @@ async def launches(
 async def allocations(
     t: cuda.HostThread, times: dict[str, MeanTime], memory: Allocated, nbytes: int, repeats: int
 ) -> None:
-    """Allocate memory of this kind and free it, again and again; add to the mean time of each call in `times`."""
+    """Allocate `nbytes` of this kind of memory and free it, `repeats` times; add to each call's mean in `times`."""
     for number in range(repeats):
         made: list[object] = []
 

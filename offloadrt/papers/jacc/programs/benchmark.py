@@ -254,7 +254,7 @@ class BenchmarkProgram:
         return executions
 
     def launches(self, iterations: int | None = None) -> dict[str, int]:
-        """Return how often each kernel is launched, by its name."""
+        """Return how often each kernel is launched in all iterations (or in so many), by its name."""
         by_kernel: dict[str, int] = {}
         for kernel_call, times in self.executions(iterations).items():
             by_kernel[kernel_call.kernel.name] = by_kernel.get(kernel_call.kernel.name, 0) + times
@@ -472,8 +472,8 @@ class BenchmarkExperiment:
     """A run of a part of a benchmark's iterations, at least one of them.
 
     `warm_up` iterations run before them; neither these nor the setup are measured. `layer`: whether OpenACC's
-    directives or JACC's routines run it. `fraction`: the part of the iterations. `devices` and the fields after it are
-    for JACC's routines only.
+    directives or JACC's routines run it. `size`: the size's name; empty for the paper's. `fraction`: the part of the
+    iterations. `devices` and the fields after it are for JACC's routines only: parameters of `Jacc` and of its pushes.
     """
 
     benchmark: Benchmark

@@ -214,14 +214,14 @@ def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -
 
 
 def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Subtract central differences of the flux."""
+    """Subtract central differences of the flux in direction (dk, dj, di)."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = rsd[m, k, j, i] - t * (flux[m, k + dk, j + dj, i + di] - flux[m, k - dk, j - dj, i - di])
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Compute the viscous flux between a point and the previous one."""
+    """Compute the viscous flux between a point and the previous one in direction (dk, dj, di)."""
     for k, j, i in product(range(1, n), range(1, n), range(1, n)):
         here = rho_i[k, j, i]
         behind = rho_i[k - dk, j - dj, i - di]
@@ -238,7 +238,7 @@ def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj:
 def second_difference(
     rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
 ) -> None:
-    """Add second differences of the fields and of the viscous fluxes."""
+    """Add second differences, in direction (dk, dj, di), of the fields and of the viscous fluxes."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
             u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]

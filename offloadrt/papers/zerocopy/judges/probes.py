@@ -115,7 +115,10 @@ async def copies_beside_a_kernel(
     configuration: Configuration = "copy",
     piece: Annotated[int, Range(1, COPIED)] = COPIED,
 ) -> Facts:
-    """Time a kernel that reads memory at full bandwidth, alone and while another thread copies to the device."""
+    """Time a kernel that reads memory at full bandwidth, alone and while another thread copies to the device.
+
+    piece: the bytes of each copy.
+    """
 
     async def body(t: omp.HostThread) -> None:
         source = t.array("source", COPIED // DOUBLE, fill=0.0)

@@ -285,7 +285,10 @@ FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd; its bytes grow with walkers, orbitals and electrons, and are at least `floor`."""
+    """An array of a crowd, with at least `floor` bytes.
+
+    It has `per_walker` + `per_orbital` · orbitals + `per_electron` · electrons bytes for each walker.
+    """
 
     name: str
     per_walker: float
