@@ -146,7 +146,8 @@ class CausalLog:
             self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
-        """Remember the thread or other actor that ended last, as the one for which its parent has waited (`joined`)."""
+        """Remember that an actor has ended; its parent waits (`joined`) for the thread or other actor that ended
+        last."""
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:

@@ -146,7 +146,7 @@ class History:
     lock_waits: dict[tuple[int, int], tuple[str, int]] = attrs.field(factory=dict)
     """By actor and time at which it got a lock, or was woken to try again: the lock's name, and when the wait began."""
     waits: list[tuple[str, int, int]] = attrs.field(factory=list)
-    """Every wait that ended with the lock: the lock's name, begin and end of the wait."""
+    """Every wait that ended because the actor got the lock: the lock's name, begin and end of the wait."""
     neighbours: list[tuple[int, int]] = attrs.field(factory=list)
     """Begin and end of each wait of a look-up for the lock of a table entry beside the looked-up bytes."""
     queued: dict[tuple[int, int], list[int]] = attrs.field(factory=dict)

@@ -87,8 +87,8 @@ class MovedRuns:
     def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
         """Move each set of entries together to the low, then the high end of their ranges; return each set's effect.
 
-        asked: the entries of each set, by a name for the set. Returns the effects by the same names. Sets for which
-        there was no time are left out, as are the last ones if they take more runs than `most`.
+        asked: the entries of each set, by a name for the set. Returns the effects by the same names. A set is left out
+        if there was no time for it, or if its runs would exceed `most`.
         """
         if self.most is not None:
             asked = dict(itertools.islice(asked.items(), self.most // (2 * len(self.points))))
@@ -136,7 +136,7 @@ def idle_entries(
     that were not tried in time are not returned. pool, jobs: the executor that makes the runs, and how many it makes at
     a time.
 
-    The search begins with all entries at once that stand for nothing that the runs did. If moving a set of entries
+    First, all entries that are charged for nothing that the runs did are moved together. If moving a set of entries
     changes a run, each half of the set is tried.
     """
     ends = MovedRuns(points, nominal, pool, jobs, clock_of(jobs)() + budget_s)

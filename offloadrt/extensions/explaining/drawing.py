@@ -189,7 +189,7 @@ class Lanes:
         flows: Sequence[int] = (),
         notes: Notes | None = None,
     ) -> None:
-        """Begin a slice on the resource's first track without an open one; `what` is its key, by which `end` finds it.
+        """Begin a slice on the resource's first track without an open slice; by the key `what`, `end` finds it again.
 
         group: the heading below which the resource's tracks are drawn. time_ps: when, in picoseconds. name: the text on
         the slice. flows: the numbers of arrows that join it to other slices. notes: details to show, by name.

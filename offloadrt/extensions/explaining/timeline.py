@@ -112,9 +112,9 @@ def drawn_of(
 ) -> Any:
     """Run a scenario and draw it as a figure of matplotlib.
 
-    window: begin and end in picoseconds; None: all that was measured. patterns: names of the tracks to draw; none: all.
-    chosen, given, spec: the scenario, its parameters by name, and the options of the run. Raises UserError if these
-    show nothing, and what `execute` raises.
+    chosen, given, spec: the scenario, its parameters by name, and the options of the run. window: begin and end in
+    picoseconds; None: all that was measured. patterns: names of the tracks to draw; none: all. Raises UserError if
+    window or patterns show nothing, and what `execute` raises.
     """
     from offloadrt.extensions.explaining.sentence import observe
 

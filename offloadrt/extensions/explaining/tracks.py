@@ -126,7 +126,7 @@ class Timeline:
         on.open.append((time_ps, name, _text(notes)))
 
     def end(self, track: int, time_ps: int, notes: Notes | None = None, /) -> None:
-        """End the slice that began last on the track, with notes that are known only at its end."""
+        """End the slice that began last on the track, at a time in ps, with notes that are known only at its end."""
         on = self.tracks[track]
         begin_ps, name, text = on.open.pop()
         text = ", ".join(filter(None, (text, _text(notes or {}))))

@@ -162,8 +162,8 @@ class AwaitRecorder(trio.abc.Instrument):
     def call_faults(self) -> list[str]:
         """Return a fault, as `--faults` writes it, for each recorded call.
 
-        It lets the call fail once. If the call is an allocation, all later allocations fail, too, as if device memory
-        were exhausted.
+        It lets the call fail once. If the call allocates, later calls of the same function fail, too, as if device
+        memory were exhausted.
         """
         seen: Counter[str] = Counter()
         faults = []

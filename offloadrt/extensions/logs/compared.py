@@ -129,7 +129,7 @@ class _Read:
 
 
 def compared(one: Path, other: Path) -> LogComparison:
-    """Compare two logs. Raises UserError for a file that cannot be read as one."""
+    """Compare two logs. Raises UserError for a file that cannot be read as a log."""
     read = [_Read.of(path) for path in (one, other)]
     figures = [each.figures() for each in read]
     differences = []

@@ -289,7 +289,7 @@ class ObjectPlacing:
             queue.post_processing.append(functools.partial(self._target_ended, arrays))
 
     def left_early(self, queue: DirectiveQueue) -> Callable[[], None] | None:
-        """Return what must be called once a directive that was left before its end, as at a timeout, is unmapped.
+        """Return the function to call once the maps of a directive that was left early, as at a timeout, have ended.
 
         The function ends the directive for OTM and releases its objects. Returns None if the directive has no object.
         queue: the directive's.

@@ -48,7 +48,7 @@ class TargetConstruct:
 
     kernel: Kernel
     objects: tuple[str, ...]
-    """The name of the object that each of the kernel's arrays is, in the kernel's order."""
+    """For each of the kernel's arrays, in the kernel's order: the name of the object that is passed for it."""
     file: str
     line: int
 
@@ -416,7 +416,7 @@ class TargetRegion:
     frequency: float
     """How often the region runs in one run of the host function."""
     objects: tuple[str, ...]
-    """The name of the object that each of the kernel's arrays (`Kernel.arrays`) is, in their order."""
+    """For each of the kernel's arrays (`Kernel.arrays`), in their order: the name of the object passed for it."""
     file: str
     line: int
 

@@ -412,7 +412,7 @@ class MemoryScope(Scope):
         return isinstance(node.value, ast.Name) and node.value.id in self.threads and node.attr in ALGORITHMS
 
     def access_marker(self, node: ast.expr) -> Marker | None:
-        """Return which kind of operation a read or write of `node` is for the decision where the host waits.
+        """Return as which kind of operation a read or write of `node` counts, to decide where the host waits.
 
         node: a name, an element or an attribute. Returns None where it touches no memory.
         """
@@ -426,7 +426,8 @@ class MemoryScope(Scope):
         return Marker.STACK_ACCESS if on_stack else Marker.HOST_ACCESS
 
     def method_marker(self, call: ast.Call, name: str) -> Marker | None:
-        """Return which kind of operation a call of the thread's method `name` is for the decision where the host waits.
+        """Return as which kind of operation a call of the thread's method `name` counts, to decide where the host
+        waits.
 
         Returns None if the call touches no memory.
         """

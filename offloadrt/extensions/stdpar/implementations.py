@@ -200,8 +200,7 @@ class SubmitPath(enum.Enum):
     """The software layers through which a submission passes; the machine's profile has their cost.
 
     DIRECT: an in-order queue of the backend (such as a CUDA stream), without SYCL. SYCL: a SYCL queue. VENDOR: the
-    vendor's runtime.
-    NONE: nothing is submitted.
+    vendor's runtime. NONE: nothing is submitted.
     """
 
     DIRECT = "direct"

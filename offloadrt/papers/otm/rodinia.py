@@ -196,7 +196,7 @@ def expand(
 
 @kernel(threads_per_team=THREADS)
 def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
-    """Make the marked nodes of all `n` the next frontier; set `stop` when there are any (`SearchLevel.reached`)."""
+    """Make those of `n` nodes that `updating` marks the next frontier (`mask`), `reached` of all; set `stop` if any."""
     for node in range(n):
         if expect(updating[node], probability=reached):
             mask[node] = True

@@ -157,10 +157,7 @@ claims can be judged again at each end of every range ("ends")."""
 
 @attrs.frozen
 class Judge:
-    """Judges one claim of a paper. The function asks for runs, and returns the figures that it measured in them.
-
-    `claim` is the claim, and `function` the function.
-    """
+    """Judges a claim of a paper, `claim`: its `function` asks for runs, and returns the figures measured in them."""
 
     claim: Claim
     function: Callable[..., Hearing]

@@ -89,7 +89,8 @@ def shares_of(
 ) -> dict[str, DrawnShare]:
     """Judge the claims once for each random sample of the uncertain values; return in how many each one holds.
 
-    judges: one for each claim, on runs of `grid`. drawn: the samples, as options. stage: by a title, what makes runs.
+    judges: one for each claim, on runs of `grid`. drawn: the samples, as options. stage: gets a title, returns
+    `Answers`.
     """
     if not drawn:
         return {}
@@ -279,7 +280,7 @@ def range_effects(
 
     This is done on the small `grid`: with each of `variants` that changes the times of the `sensitivity` runs, and with
     each random sample in `drawn`. judgements: by claim, the verdicts with the unchanged machine. Claims that cannot be
-    judged, or that get another verdict on `grid` even without a change, are not judged with variants.
+    judged, or get another verdict on `grid` without a change, are left out. stage: gets a title, returns `Answers`.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))

@@ -28,7 +28,7 @@ class Pct:
     seed: int = 0
     depth: int = 3
     steps: int = 1000
-    """The assumed number of choices of a run, among which the change points are drawn."""
+    """The assumed number of choices of a run; those before which a priority changes are drawn among them."""
     reach: float = 0.0
     name: str = "pct"
     _random: random.Random = attrs.field(init=False, repr=False)

@@ -25,8 +25,8 @@ class Choice:
 class Hold:
     """A recorded delay: an actor that could go on is held back for some virtual time.
 
-    time: which of the times at which the actor goes on is delayed, counted from 1; only those are counted at which
-    other actors could go on as well. seconds: how long; with 0.0 it goes on after all actors that are ready then.
+    time: the number, from 1, of the delayed moment among those at which this actor goes on while others could, too.
+    seconds: how long the delay is; with 0.0 the actor goes on after all actors that are ready then.
     """
 
     actor: int

@@ -54,7 +54,7 @@ class Dependences:
 
     An operation goes on the queue of the latest unfinished operation that it depends on. One that depends on none goes
     on a queue in which nothing is unfinished, as far as the host knows, or else on the one that was used the longest
-    ago. `queues` is their number, at least 1, else ValueError is raised.
+    ago. `queues` is the number of queues; ValueError is raised if it is less than 1.
     """
 
     def __init__(self, queues: int) -> None:
@@ -163,7 +163,7 @@ class AliasedArgument(OffloadError):
 class LeftEarly(OffloadError):
     """Raised when a JACC routine is called although an earlier one was left before its end, as at a timeout.
 
-    The state of its queues and devices is no longer known. Directives of OpenACC, unlike these routines, can be left.
+    The state of JACC's queues and devices is then no longer known. Directives of OpenACC itself can be left early.
     """
 
 

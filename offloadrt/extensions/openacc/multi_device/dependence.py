@@ -218,7 +218,7 @@ class Needs:
     scalars: dict[str, Guard] = attrs.field(factory=dict)
     elements: dict[str, frozenset[Elements]] = attrs.field(factory=dict)
     arrays: dict[str, Guard] = attrs.field(factory=dict)
-    """Guards by array of loads for which it is not known which elements they read."""
+    """By array: the guard of those loads from it for which it is unknown which elements they read."""
 
     def copy(self) -> Needs:
         return Needs(dict(self.scalars), dict(self.elements), dict(self.arrays))

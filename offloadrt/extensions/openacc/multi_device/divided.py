@@ -54,7 +54,7 @@ class PartialValue:
     """The array's name as a parameter of the changed kernel and of the combination. It has an element for each device.
     """
     element_of: str | None
-    """The name of the array, an element of which the scalar replaces; None for a scalar of the program."""
+    """If the scalar replaces an array element: the name of the array; None for a scalar of the program."""
     is_complex: bool = False
 
     @property
@@ -70,8 +70,7 @@ class Separated:
     nest: LoopNest
     partials: tuple[PartialValue, ...]
     device: str
-    """The name of the device's number, the changed kernel's last parameter. In the combination it is a loop variable.
-    """
+    """The name of the device's number: the changed kernel's last parameter, and a loop variable when combining."""
 
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
@@ -139,7 +138,7 @@ def separate(
     """Make the nest reduce into partial results; None when no reduced scalar is used after the loop.
 
     element_of: for each scalar that stands for an element, the element's array. complex_scalars: scalars that may be
-    complex. Raises SourceRefused where code around the loop uses more of what it computes than the reductions.
+    complex. Raises SourceRefused if code around the loop uses other results of the loop than the reductions.
     """
     before, (loop, *after) = _around(nest)
     mentioned = {node.id for statement in after for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -273,7 +272,7 @@ def _may_be_floating(nest: LoopNest, node: ast.expr, scalars: set[str], argument
 
 
 def with_scalars(kernel: Kernel) -> tuple[Kernel, dict[str, str]]:
-    """Replace each array element into which every iteration reduces by a scalar; also return each scalar's array.
+    """Replace by a scalar each array element into which every iteration reduces; also return each scalar's array.
 
     Only elements of arrays that the loop does not use otherwise are replaced. Line numbers stay the same.
     """
