@@ -146,8 +146,7 @@ class CausalLog:
             self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
-        """Remember that an actor has ended; its parent waits (`joined`) for the thread or other actor that ended
-        last."""
+        """Remember that an actor has ended; its parent waits (`joined`) for the one that ends last."""
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:

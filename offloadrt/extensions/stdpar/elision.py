@@ -426,10 +426,9 @@ class MemoryScope(Scope):
         return Marker.STACK_ACCESS if on_stack else Marker.HOST_ACCESS
 
     def method_marker(self, call: ast.Call, name: str) -> Marker | None:
-        """Return as which kind of operation a call of the thread's method `name` counts, to decide where the host
-        waits.
+        """Return as which kind of operation a call of a thread's method counts, to decide where the host waits.
 
-        Returns None if the call touches no memory.
+        name: the method's name. Returns None if the call touches no memory.
         """
         if name not in ALGORITHMS:
             marker = METHODS.get(name, Marker.CALL)

@@ -89,8 +89,7 @@ def shares_of(
 ) -> dict[str, DrawnShare]:
     """Judge the claims once for each random sample of the uncertain values; return in how many each one holds.
 
-    judges: one for each claim, on runs of `grid`. drawn: the samples, as options. stage: gets a title, returns
-    `Answers`.
+    judges: one a claim, on runs of `grid`. drawn: the samples, as options. stage: gets a title, returns `Answers`.
     """
     if not drawn:
         return {}
