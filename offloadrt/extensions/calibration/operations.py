@@ -60,7 +60,7 @@ class Operations:
         return len(self._by_name.get(name, ()))
 
     def alone(self, name: str, idle_device: bool = False) -> list[TracedCall]:
-        """Return the calls of this name that overlap no call of another thread, nor with `idle_device` a command."""
+        """Return the calls of this name that overlap no call of another thread and, with `idle_device`, no command."""
         calls = [call for call in self._by_name.get(name, ()) if call not in self._disturbed]
         return [call for call in calls if not self._overlaps_command(call)] if idle_device else calls
 

@@ -83,7 +83,7 @@ class KernelRecord:
 
 @attrs.frozen
 class ObjectRecord:
-    """An object of the function `host`, with its `rank` by global access frequency (`gaf`); the highest has rank 1."""
+    """An array of the function `host`, with its `rank` by global access frequency (`gaf`), 1 for the most accessed."""
 
     host: str
     name: str

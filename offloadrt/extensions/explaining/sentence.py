@@ -52,7 +52,7 @@ MOST_HOLDERS = 3
 
 @attrs.frozen
 class Holder:
-    """A call, array and directive (at the line `place`) that held a lock, and its share (0 to 1) of all its holds."""
+    """A call, array and directive (at the line `place`) that held a lock, and its share (0 to 1) of the held time."""
 
     call: str
     array: str

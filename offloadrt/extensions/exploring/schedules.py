@@ -92,7 +92,8 @@ def packed(case: ScheduleCase) -> list[Any]:
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
-    """Return the case from the list that `packed` makes. Raises ValueError, TypeError or KeyError for another list."""
+    """Return the case (schedule, costs, faults) that `packed` packed. Raises ValueError, TypeError or KeyError for
+    others."""
     kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),
@@ -291,5 +292,5 @@ class Token:
             raise UserError(f"replay: the token cannot be read ({error}); copy all of it") from None
 
     def changed(self, now: Mapping[str, str]) -> list[str]:
-        """Return which of program, machine and emulator have changed since then. now: the digests of today."""
+        """Return which of program, machine and emulator have changed since the token was made. now: today's digests."""
         return [name for name, digest in self.digests.items() if now.get(name) != digest]

@@ -96,7 +96,7 @@ Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
 
 
 def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
-    """Yield all nodes of the control flow (nodes, loops and inlined calls), in the order of the source."""
+    """Yield all nodes of the control flow, also those in loops and inlined calls, in the order of the source."""
     for piece in pieces:
         if isinstance(piece, Node):
             yield piece
@@ -154,14 +154,14 @@ class Scope:
         """Record that a name, or each of several names on the left of an assignment, stands for a value."""
 
     def unbind(self, names: Iterable[str], why: str) -> None:
-        """Record that names stand for different things at different times; `why` says it in messages."""
+        """Record that names stand for different things at different times. why: the reason, for messages."""
 
     def restore(self, names: Mapping[str, Any]) -> None:
         """Let the names stand again for what they stood for at an earlier point of the walk (`names`)."""
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Decide what each name stands for where paths through the function meet, each with its state at its end."""
+        """Decide what each name stands for where paths meet. states: what names stand for at each path's end."""
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return the elements of a loop's iterable if the walk is to go through the loop once for each element.

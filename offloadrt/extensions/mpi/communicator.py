@@ -279,10 +279,8 @@ class Comm:
     async def Iprobe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> bool:
-        """Tell whether there is a message that could be received; its properties go into `status` (MPI_Iprobe).
-
-        source, tag: what it must have; either may be a wildcard.
-        """
+        """Tell whether a message with this source and tag could be received; `status` gets its properties
+        (MPI_Iprobe)."""
         self._check("MPI_Iprobe", source, tag, at, receives=True)
         await self.endpoint.look("MPI_Iprobe", at)
         message = self.endpoint.queues(self.context).probe(source, tag)

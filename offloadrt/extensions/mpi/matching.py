@@ -58,7 +58,8 @@ class MatchQueues(Generic[R, M]):
         return None
 
     def probe(self, source: int, tag: int) -> M | None:
-        """Return the message that such a receive would get now, and leave it queued; None if there is none."""
+        """Return, and leave queued, the message that a receive with this source and tag would get now; None without
+        one."""
         return None if (place := self._first(source, tag)) is None else self.unexpected[place][2]
 
     def withdraw(self, receive: R) -> bool:

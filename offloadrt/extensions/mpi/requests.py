@@ -205,7 +205,8 @@ class MpiRequest:
         return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
-        """Complete the request, and wake the calls that wait for it; its status gets these facts of the message."""
+        """Complete the request, and wake the calls that wait for it. source, tag, nbytes: the message's, for the
+        status."""
         self.is_done = True
         self.status = Status(source, tag, nbytes, self.status.is_cancelled)
         if self.waits:

@@ -339,7 +339,7 @@ class ObjectTable:
             one.open.append(item)
 
     def drop(self, item: MapItem, all_of_them: bool) -> None:
-        """Drop the latest deferred map, or all (``delete``), with the item's section, as its directive ends."""
+        """Drop the latest deferred map (with `all_of_them` every one) that contains the section of this item."""
         one = None if item.array is None else self._objects.get(item.array)
         if one is None:
             return

@@ -724,8 +724,7 @@ async def copies(
     nbytes: int,
     repeats: int,
 ) -> None:
-    """Copy the same `nbytes` bytes `repeats` times between device and host, waiting each time; `times` gets the
-    mean."""
+    """Copy the same `nbytes` bytes `repeats` times between device and host, with waits; `times` gets the mean times."""
     there = await t.malloc(nbytes)
     is_pinned = memory == "pinned"
     here = await t.host_alloc("host", nbytes, np.uint8) if is_pinned else t.array("host", nbytes, np.uint8, fill=0)
