@@ -92,8 +92,7 @@ def packed(case: ScheduleCase) -> list[Any]:
 
 
 def unpacked(row: Sequence[Any]) -> ScheduleCase:
-    """Return the case (schedule, costs, faults) that `packed` packed. Raises ValueError, TypeError or KeyError for
-    others."""
+    """Return the case (schedule, costs, faults) from its packed list; raise ValueError, TypeError or KeyError."""
     kind, seed, bound, steps, length, departures, costs, jitter, *faults = row
     case = ScheduleCase(
         str(kind),

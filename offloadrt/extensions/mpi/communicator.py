@@ -279,8 +279,7 @@ class Comm:
     async def Iprobe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> bool:
-        """Tell whether a message with this source and tag could be received; `status` gets its properties
-        (MPI_Iprobe)."""
+        """Tell whether a message with this source and tag could be received; describe it in `status` (MPI_Iprobe)."""
         self._check("MPI_Iprobe", source, tag, at, receives=True)
         await self.endpoint.look("MPI_Iprobe", at)
         message = self.endpoint.queues(self.context).probe(source, tag)

@@ -58,8 +58,7 @@ class MatchQueues(Generic[R, M]):
         return None
 
     def probe(self, source: int, tag: int) -> M | None:
-        """Return, and leave queued, the message that a receive with this source and tag would get now; None without
-        one."""
+        """Return the message that a receive with this source and tag would get now, and leave it queued; or None."""
         return None if (place := self._first(source, tag)) is None else self.unexpected[place][2]
 
     def withdraw(self, receive: R) -> bool:

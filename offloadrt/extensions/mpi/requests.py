@@ -205,8 +205,7 @@ class MpiRequest:
         return f"{self.endpoint}'s {self.call} {f'({self.at})' if self.at else self.what}"
 
     def finish(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, nbytes: int = 0) -> None:
-        """Complete the request, and wake the calls that wait for it. source, tag, nbytes: the message's, for the
-        status."""
+        """Complete the request, and wake the calls that wait for it; source, tag and bytes go into its status."""
         self.is_done = True
         self.status = Status(source, tag, nbytes, self.status.is_cancelled)
         if self.waits:
