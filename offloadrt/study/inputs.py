@@ -76,7 +76,7 @@ class InputRange:
 
 @contextmanager
 def inputs_at(quantiles: Mapping[str, str | float]) -> Iterator[dict[str, float]]:
-    """Set inputs, by range name, to these quantiles while the body runs; yield a dict of the values used, by name."""
+    """Set inputs with a range to these quantiles, by name, while the body runs; yield a dict of the values used."""
     taken = _Taken(quantiles, {})
     token = _CURRENT.set(taken)
     try:
