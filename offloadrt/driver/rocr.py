@@ -299,7 +299,7 @@ class AsyncHandler:
         self._servers.start()
 
     def submit(self, handler: RunHandler) -> None:
-        """Queue a handler whose signal is set; the thread runs it when its turn has come."""
+        """Queue a handler whose signal is set; the thread runs it after those queued before."""
         self._servers.submit(handler)
 
     def wake(self) -> None:

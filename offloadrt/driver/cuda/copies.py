@@ -460,7 +460,7 @@ class Copies:
     def device_bytes(
         self, api: str, address: int, nbytes: int, memory: DeviceMemory | None = None
     ) -> DeviceBytes | None:
-        """Return a function that views the bytes of a range of this device or of ``memory``; None for a phantom.
+        """Return a function that views the bytes of a range of this device or of ``memory``; None if it has no data.
 
         The view is made at the copy's completion, because the array behind an older view may be replaced (``Backing``).
         Raises DriverError, in the name of ``api``, when the range does not lie in one block.

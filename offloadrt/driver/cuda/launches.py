@@ -116,7 +116,7 @@ class Kernels:
         return self._packet(launch, self._body(launch.kernel, device_args), stream, cause, touching)
 
     async def memset(self, dst: int, value: int, nbytes: int, stream: Stream) -> None:
-        """Write ``nbytes`` bytes of ``value`` at ``dst`` by a kernel (cuMemsetD8Async). DriverError outside blocks."""
+        """Write ``nbytes`` bytes of ``value`` at ``dst`` (cuMemsetD8Async). Raises DriverError outside of a block."""
         with self._context.call("cuMemsetD8Async", stream) as call:
             call.takes(bytes=nbytes, address=dst)
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
@@ -274,7 +274,7 @@ class Graphs:
         return await self._add("cuGraphAddKernelNode", graph, after, work)
 
     async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
-        """Add a memset (cuGraphAddMemsetNode) after nodes ``after``; return its index. DriverError outside blocks."""
+        """Add a memset (cuGraphAddMemsetNode) after nodes ``after``; return its index. Errors: as in `memset`."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)
@@ -331,7 +331,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph of a graph's present state (cuGraphInstantiate); DriverError on another device."""
+        """Make an executable graph of a graph's present state (cuGraphInstantiate). DriverError on another device."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

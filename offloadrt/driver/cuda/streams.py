@@ -76,7 +76,7 @@ class CallbackThread:
         self._servers.start()
 
     def submit(self, function: RunHostFunction) -> None:
-        """Queue a host function that is at the head of its stream; the thread runs it when its turn has come."""
+        """Queue a host function that is at the head of its stream; the thread runs it after those queued before."""
         self._servers.submit(function)
 
     async def _run(self) -> None:

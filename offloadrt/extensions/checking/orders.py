@@ -50,7 +50,10 @@ class Reference:
         return self.released is None or self.knows[access.strand.chain] >= access.epoch
 
     def is_held(self, strand: Strand) -> bool:
-        """Tell whether this reference is certainly taken, and not certainly released, before what a strand does now."""
+        """Tell whether this reference is certainly taken, and not certainly released, before what `strand` does now.
+
+        strand: a host thread, task or queue.
+        """
         released = self.released is not None and strand.comes_after(*self.released)
         return not released and strand.comes_after(*self.taken)
 

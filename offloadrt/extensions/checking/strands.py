@@ -57,23 +57,23 @@ class Clock:
         return self._root is _NOTHING[self._height]
 
     def begin_epoch(self, chain: int) -> None:
-        """Begin the next epoch of a chain of strands, so that what comes now is told apart from what came before.
+        """Increment a chain's entry, so that what comes now is told apart from what came before.
 
-        A strand is a host thread, a task or a queue; a chain is several of them, one after the other.
+        A chain is several strands (threads, tasks or queues), one after the other; an epoch is one value of its entry.
         """
         while chain >> _BITS * (self._height + 1):
             self._raise()
         self._root = _next_of(self._root, chain, self._height)
 
     def join(self, other: Clock) -> None:
-        """Make this clock know all that it or the other clock knows: of each chain's two epochs, keep the later one."""
+        """Make this vector clock know all that it or the other knows: keep the larger of each entry's two values."""
         if self.is_empty:
             self._root, self._height = other._root, other._height
         else:
             self._merge(other, max)
 
     def meet(self, other: Clock) -> None:
-        """Make this clock know only what both clocks know: of each chain's two epochs, keep the earlier one."""
+        """Make this vector clock know only what both clocks know: keep the smaller of each entry's two values."""
         self._merge(other, min)
 
     def _merge(self, other: Clock, keep: Callable[[int, int], int]) -> None:
@@ -126,7 +126,7 @@ class EndedChains:
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
-        """Move all chains of `other` into this object.
+        """Move all chains (of strands that have ended) from `other` into this object.
 
         Of the two lists, the shorter one is appended to the longer one, for speed.
         """
@@ -140,7 +140,7 @@ class EndedChains:
     def known_to(self, clock: Clock) -> int | None:
         """Return a chain whose end is known to have happened by the clock, and remove it here; None if there is none.
 
-        A new strand with this clock can continue the chain.
+        A new strand (thread, task or queue) with this clock can continue the chain.
         """
         for place, (chain, epoch) in enumerate(islice(self._chains, _TRIED)):
             if clock[chain] >= epoch:
@@ -182,7 +182,7 @@ class Strand:
         return self.clock[self.chain]
 
     def comes_after(self, chain: int, epoch: int) -> bool:
-        """Tell whether something that another strand did is known to have happened before what this strand does now.
+        """Tell whether an act of another strand (thread, task, queue) is known to have happened before what comes now.
 
         chain, epoch: when it happened: the other strand's entry in vector clocks, and the value of that entry then.
         """
@@ -381,10 +381,10 @@ class Strands:
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)
 
     def known_to_all(self) -> Clock:
-        """Return what has happened before anything that any strand can do from now on, as a vector clock.
+        """Return what has happened before anything that a thread or task can do from now on, as a vector clock.
 
-        Work that enters a queue comes after what the strand has done that puts it there, so the clocks of queues are
-        left out.
+        The clocks of queues are left out, as work that enters a queue comes after what the thread or task has done that
+        puts it there.
         """
         first, *others = [strand.clock for strand in self._live()] or [Clock()]
         known = Clock(first)

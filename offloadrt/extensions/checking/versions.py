@@ -175,7 +175,7 @@ class Versions:
     def not_returned(
         self, device: int, host_begin: int, nbytes: int, entry: Entry, strand: Strand, doubt: Doubt
     ) -> None:
-        """Attach `doubt` to host bytes that `strand`, which ends a mapping, may leave as they are in another order.
+        """Attach `doubt` to host bytes that `strand`, a mapping's last user, does not copy back, as another would.
 
         These are bytes that differ on the device, and those that an earlier copy back has changed in no order with the
         strand: that copy would not be made while the strand's mapping lasts.

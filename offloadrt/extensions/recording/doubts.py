@@ -250,7 +250,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with the host times and kernel costs that this run draws from the ranges."""
+        """Return the recording with the host times and kernel costs that this run's random draws select."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)
