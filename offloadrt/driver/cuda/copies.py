@@ -74,7 +74,7 @@ class Staging:
         target: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` from host ``source`` to device ``target`` for directive ``cause``; phantoms are None."""
+        """Copy ``nbytes`` from host ``source`` to device ``target`` for directive ``cause``; None: without data."""
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
@@ -104,7 +104,7 @@ class Staging:
         source: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` from device ``source`` to host ``target`` for directive ``cause``; phantoms are None."""
+        """Copy ``nbytes`` from device ``source`` to host ``target`` for directive ``cause``; None: without data."""
         # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread
         # copies: a long copy takes the slower of the two, not their sum.
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()

@@ -122,7 +122,7 @@ class EndedChains:
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
     def add(self, chain: int, epoch: int) -> None:
-        """Add a chain whose last strand has ended. epoch: the last value of its entry in vector clocks."""
+        """Add a chain whose last strand (thread, task, queue) has ended. epoch: its entry's last value in clocks."""
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
