@@ -398,7 +398,7 @@ class VaBlocks:
             self.release_memory(block)
 
     def take_memory(self, block: ManagedBlock) -> bool:
-        """Take device memory for a block that has none yet; return False if none is free, without an eviction."""
+        """Take device memory for a block that has none yet, without evicting another; return False if none is free."""
         if block.index not in self.pages.chunks:
             if not self.device.memory.take_managed(self.pages.block_size):
                 return False

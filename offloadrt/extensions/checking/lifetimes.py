@@ -405,9 +405,9 @@ class Mappings:
         self._borrowed.pop(directive, None)
 
     def left(self, entry: Entry) -> Clock | None:
-        """Forget a mapping that has ended; return what had happened before the directive that ended it.
+        """Forget a mapping that has ended; return the vector clock of what came before the directive that ended it.
 
-        It is a vector clock. Returns None if the program did not end the mapping.
+        Returns None if the program did not end the mapping.
         """
         mapping = self._live.pop(entry, None)
         return None if mapping is None or mapping.ended is None else mapping.end_knows

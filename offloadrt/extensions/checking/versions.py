@@ -175,10 +175,11 @@ class Versions:
     def not_returned(
         self, device: int, host_begin: int, nbytes: int, entry: Entry, strand: Strand, doubt: Doubt
     ) -> None:
-        """Attach `doubt` to host bytes that `strand`, a mapping's last user, does not copy back, as another would.
+        """Attach `doubt` to host bytes that depend on which of a mapping's users is the last, because one copies back.
 
-        These are bytes that differ on the device, and those that an earlier copy back has changed in no order with the
-        strand: that copy would not be made while the strand's mapping lasts.
+        strand: the thread, task or queue that is the last user here, and copies nothing back. The bytes are those that
+        differ on the device, and those that an earlier copy back has changed in no order with the strand: that copy
+        would not be made while the strand's mapping lasts.
         """
         for host, mine in self._pairs(device, entry, host_begin, nbytes):
             earlier = host.changed

@@ -238,7 +238,7 @@ class ReplayedAlgorithms:
         thread.executor.is_late = False
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Free the array that the recording lists as `number`, unless it is a variable whose scope ends."""
+        """Free array `number` of the recording, unless it is a variable whose scope ends. end: unused here."""
         if self.recording.dictionaries.arrays[number].is_there:
             return
         array, self._arrays[number] = self._arrays[number], None
