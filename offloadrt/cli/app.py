@@ -86,7 +86,7 @@ def list_(*, json: Json = False) -> None:
 
 @app.command
 def show(scenario: ScenarioName, /, *, json: Json = False) -> None:
-    """Show what a scenario does, its parameters and their values; what a recording holds."""
+    """Show what a scenario does, its parameters and their values; or what a recording, named by its path, holds."""
     from offloadrt.cli import render
     from offloadrt.study.scripts import registry
     from offloadrt.study.scripts.definition import reader_of

@@ -297,7 +297,7 @@ class Launch:
 
 
 def as_loop_nest(kernel: Kernel, function: Callable[..., None], collapse: int) -> Kernel:
-    """Return the kernel with body, costs and arrays read from `function`; unchanged if it has no loop.
+    """Return the kernel with body, costs and arrays read from `function`; unchanged if `function` has no loop.
 
     collapse: how many nested loops the device shares out. Raises SourceRefused for a loop that cannot be analysed, and
     KernelError when the source cannot be read.

@@ -64,11 +64,10 @@ def expect(value: T, *, probability: float | None = None, trips: float | None = 
     such loops. The counts of a launch with known arguments use all hints. A hint may then also be the name of a scalar
     parameter of the kernel, so that a program whose arrays have no values can say how much each launch does.
 
-    A kernel that does its iterations in order accesses the elements with near indices in order: the rows of a
-    compressed matrix, the neighbours in a well-numbered mesh. The other indices, and all indices without the hint, may
-    be anywhere. A near index that is unmodified data (``a[expect(neighbours[i], near=1)]``) lies near the number of its
-    iteration, and so within the range of `i`. Of a near index that is computed from data, only the order is known, not
-    the place.
+    Near indices grow with the iterations, as in the rows of a compressed matrix or among the neighbours of a
+    well-numbered mesh, so that iterations in order access their elements in order. All other indices may be anywhere. A
+    near index that is read from data and used unchanged, as in ``a[expect(neighbours[i], near=1)]``, is taken to lie
+    within the range of `i`. If it is computed from data, the part of the array that is accessed is not known.
     """
     return value
 

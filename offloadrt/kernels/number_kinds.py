@@ -125,7 +125,7 @@ class WholeNumbers:
 
     @property
     def parameters(self) -> tuple[IndexParameter, ...]:
-        """Return the collected parameters, in the kernel's order."""
+        """Return the parameters on which bounds and indices depend, met by `check` so far, in the kernel's order."""
         return tuple(
             IndexParameter(name, position, name in self.nest.arrays, self.floats.get(name), self.truths.get(name))
             for position, name in enumerate(self.nest.parameters)

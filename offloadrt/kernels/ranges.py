@@ -143,7 +143,7 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
 
 
 def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """Return the condition under which the code inside `path` runs in a launch (`counting`), as alternatives.
+    """Return when the code inside the loops and branches `path` runs in a launch (`counting`), as alternatives.
 
     The code runs where all conditions (cuts) of at least one of the returned sets hold.
     """
@@ -297,14 +297,14 @@ def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
 
 
 def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
-    """Return the smallest value of offset + Σ step·k with 0 <= k < count; steps may be negative."""
+    """Return the least offset + Σ step·k for 0 <= k < count of the pairs (step, count); a step may be negative."""
     for step, count in steps:
         offset += min(0, step * (count - 1))
     return offset
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` of the stretches of `runs`: loops with long steps do only their first iterations."""
+    """Return at most `most` of the stretches that `runs` finds: of loops with long steps, only the first iterations."""
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -320,12 +320,12 @@ def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs
 
 
 def union(several: list[Runs]) -> int:
-    """Count the different elements in several sets of runs together."""
+    """Count the different elements in several sets of runs (stretches of elements) together."""
     return covered(*ends(several)) if several else 0
 
 
 def ends(several: list[Runs]) -> tuple[Whole, Whole]:
-    """Return the first element of each run in all the sets, and the element behind the last one of each run."""
+    """Return the first element of each run (stretch) in all the sets, and the element behind each run's last one."""
     starts = np.concatenate([run.starts for run in several])
     return starts, np.concatenate([run.starts + run.length for run in several])
 

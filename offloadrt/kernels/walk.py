@@ -304,7 +304,10 @@ class Evaluation:
         return Probability(), self.expression(node, path)
 
     def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
-        """Return a comparison's probability and what it depends on; a chain of comparisons counts as one branch."""
+        """Return the probability of a comparison, or of a whole chain such as ``a < b < c``, and what it depends on.
+
+        path: the loops and branches around the comparison.
+        """
         values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
         last = (*path, Branch(Probability(), node.lineno))  # a chain ends at its first comparison that does not hold
         values += [self.expression(other, last) for other in node.comparators[1:]]
@@ -372,7 +375,7 @@ class Evaluation:
         return attrs.evolve(plain, kind=Kind.of(number))
 
     def complex_operand(self, node: ast.expr, around: ast.expr, path: Path) -> Value:
-        """Evaluate `node`, which must be complex, else SourceRefused is raised with a quotation of `around`."""
+        """Evaluate `node`, in the loops and branches `path`. SourceRefused, quoting `around`, if it is not complex."""
         value = self.expression(node, path)
         if not value.kind.is_complex:
             what = f"{text(around)} is not of a complex number"

@@ -584,7 +584,7 @@ class PageTable:
 # Statistics of kernels' page faults on an APU, and the error when a kernel may not fault.
 @attrs.frozen
 class AccessFault:
-    """An access to a page that the GPU cannot translate, by the kernel `name` on a device where XNACK is off."""
+    """An access to a page that the GPU cannot translate, by the kernel `name`, on a `device` (number) without XNACK."""
 
     address: int
     """The first byte without translation that the kernel accessed in host memory."""
@@ -605,7 +605,7 @@ class AccessFault:
 
 
 class MemoryAccessFault(Exception):
-    """Raised when an ``AccessFault`` ends the program; the message names ``array`` and ``thread`` if known."""
+    """Raised when a kernel's access to an untranslated page ends the program; names ``array``, ``thread`` if known."""
 
     def __init__(self, fault: AccessFault, array: str = "", thread: str = "") -> None:
         super().__init__(fault, array, thread)

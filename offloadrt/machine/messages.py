@@ -370,7 +370,7 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     time: float
     """Time of the faults, in virtual seconds."""
     stored: Mapping[int, int] = msgspec.field(default_factory=dict)
-    """Pages that stores accessed, by block, where stores have own translations; it may have more than ``pages``."""
+    """By block, the bit set of pages that stores accessed, even if not missing; empty without read-only pages."""
     arrives: float = 0.0
     """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 
@@ -408,7 +408,7 @@ class ReplayFaults(msgspec.Struct, frozen=True, gc=False):
     kernels: tuple[int, ...] | None
     """The numbers of the kernels; None for all kernels."""
     served: Mapping[int, int]
-    """Pages that the batch made accessible, by block; other pages that the kernels asked for were dropped."""
+    """By block, the bit set of pages that the batch made accessible; requests for other pages were dropped."""
 
 
 class Unmapped(msgspec.Struct, frozen=True, gc=False):

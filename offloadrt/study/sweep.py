@@ -351,9 +351,9 @@ class SweepOutcome:
     def figure(self, **changes: Any) -> Any:
         """Draw the finished runs as a figure of matplotlib; `changes` are fields of `Figure`: x, y, lines, panels, ….
 
-        Without changes, it is the scenario's own figure, or else the first measured figure, or the elapsed time, over
-        the first swept number. Raises UserError when no parameter can be x, when a column is no number in every result,
-        or without matplotlib.
+        Without changes, `Scenario.figure` is drawn; if there is none, the first measured number, or the elapsed time,
+        over the first swept number. Raises UserError when no parameter can be x, when a column is no number in every
+        result, or without matplotlib.
         """
         first = self.points[0]
         swept = {name: tuple(dict.fromkeys(p.axis_values[name] for p in self.points)) for name in first.axis_values}
@@ -506,7 +506,7 @@ _DEATHS = 2
 
 
 def run_point(point: Point) -> bytes:
-    """Make one run of a sweep in any process; return its result as JSON, or `{"error": text, "of_program": bool}`."""
+    """Make one run of a sweep in any process; return the result, or `{"error": text, "of_program": bool}`, as JSON."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute(scenario, point.parameters, spec=point.options))
@@ -515,7 +515,7 @@ def run_point(point: Point) -> bytes:
 
 
 def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
-    """Make several runs of a sweep one after another; return the seconds taken, and the `run_point` of each."""
+    """Make several runs of a sweep one after another; return (seconds taken, each one's answer as JSON)."""
     begun = time.perf_counter()
     answers = [run_point(point) for point in points]
     return time.perf_counter() - begun, answers
@@ -523,7 +523,7 @@ def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
 
 @attrs.define
 class Dispatcher:
-    """Submits points (runs of a sweep) to an executor and yields their answers as they come.
+    """Submits points (runs of a sweep) to an executor and yields their answers (results or errors) as they come.
 
     When a worker process dies, the executor fails every call that it had, and the guilty run is unknown. So each of
     these runs is submitted once more, in a call of its own. A run that was in progress at two deaths is submitted while

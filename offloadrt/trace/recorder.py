@@ -127,7 +127,7 @@ class Trace:
 
     sim: gives `now` (virtual seconds) and `current.index`. record: keep the events in memory, for `rows` and `events`.
     hash: keep the streaming hash, for `hash()`. sinks: get every row, in blocks; `close()` writes what is left and
-    closes them. causal_log: the observer that the simulation has under this name (see `CausalObserver`).
+    closes them. causal_log: notes which actor resumes which (`CausalObserver`); `sim` must have the same object.
     """
 
     __slots__ = (

@@ -83,7 +83,7 @@ def without(pages: Mapping[int, int], others: Mapping[int, int]) -> list[tuple[i
 
 
 def among(sets: PageSets, those: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return the pages of `sets` that are also in `those`, as (block, bit set of pages), in the order of `sets`."""
+    """Return the pages of `sets` that are also in `those` (bit sets by block), as (block, bit set), in order."""
     return [(index, left) for index, pages in sets if (left := pages & those.get(index, 0))]
 
 
@@ -115,7 +115,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the pages of `sets` that the first ``few`` of their ``entries`` fault reports name, evenly spread.
+    """Return the pages of `sets` that the first ``few`` of ``entries`` fault entries report; all have equally many.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]
@@ -420,7 +420,7 @@ class ManagedBlock:
         self.elsewhere |= pages
 
     def left_elsewhere(self, remaining: int) -> None:
-        """Note that pages have left other devices' memory; ``remaining`` are the block's pages that still lie there."""
+        """Note that pages have left other devices' memory; ``remaining``: bit set of those that are still there."""
         self.elsewhere = remaining & self.populated
 
     # the host
@@ -431,7 +431,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages, or for all `per_block` pages at the block's first use; return the new ones."""
+        """Make host memory for pages, at the block's first use for all `per_block`; return the new pages' bit set."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there

@@ -320,7 +320,7 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Resume kernels whose faults are handled or remote accesses done; stop kernels early that have lost pages."""
+        """Resume stalled kernels (`ReplayFaults`, `RemoteDone`); let running ones stall at lost pages (`Unmapped`)."""
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

@@ -296,7 +296,7 @@ class ManagedPages:
         return block
 
     def parts(self, begin: int, nbytes: int, untouched: range = range(0)) -> Iterator[tuple[ManagedBlock, int]]:
-        """Yield (block, its pages) for a range of addresses, ascending; a page counts if the range has a byte of it.
+        """Yield (block, bit set of its pages in the range), ascending; a page counts if the range has a byte of it.
 
         Blocks with indices in ``untouched`` that have not been made yet are left out.
         """
@@ -331,9 +331,9 @@ class ManagedPages:
         return range(-(-begin // self.block_size), (begin + nbytes) // self.block_size)
 
     def remove(self, begin: int, nbytes: int) -> Iterator[tuple[ManagedBlock, int]]:
-        """Remove an allocation; yield (block, pages that no other allocation has) for the existing blocks, ascending.
+        """Remove an allocation; yield (block, bit set of pages that no other allocation has), blocks ascending.
 
-        The driver unmaps these pages and releases them (``ManagedBlock.release``).
+        Blocks that were never made are left out. The driver unmaps the pages and calls ``ManagedBlock.release``.
         """
         own = self._blocks_within(begin, nbytes)
         if not own or self._untouched.pop(own.start) is None:
@@ -464,7 +464,7 @@ class ManagedPages:
     def unmapped(
         self, low: int, high: int, among: Picks | None = None, most: int | None = None, stores: bool = False
     ) -> list[tuple[int, int]]:
-        """Return all pages of [low, high) without translation, ascending, of at most ``most`` blocks.
+        """Return the untranslated pages of [low, high) as (block, bit set), of at most ``most`` blocks, ascending.
 
         ``among``: only these pages. ``stores``: use the table for stores, which has no read-only pages.
         """
@@ -501,7 +501,7 @@ class ManagedPages:
         return count
 
     def still_unmapped(self, sets: PageSets, stored: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return the pages of `sets` that the GPU still cannot translate, in order. stored: those that stores need."""
+        """Return the pages of `sets` still untranslated, as (block, bit set). stored: by block, pages for stores."""
         left: list[tuple[int, int]] = []
         for index, pages in sets:
             if (block := self.blocks.get(index)) is not None:

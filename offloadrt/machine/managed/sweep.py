@@ -398,11 +398,11 @@ class ManagedSweep:
     until: int = 0
     """The window at which the current step ends."""
     needed: dict[int, int] = attrs.field(factory=dict)
-    """Pages for which the kernel has raised faults, by block."""
+    """By block, the bit set of pages for which the kernel has raised faults."""
     in_order: PageSets = ()
     """The needed pages in the order in which the GPU reports them."""
     stored: dict[int, int] = attrs.field(factory=dict)
-    """The needed pages that stores access, by block; kept only where stores have translations of their own."""
+    """By block, the bit set of needed pages that stores access; empty where stores and loads share translations."""
     entries: int = 0
     """Number of entries in the fault buffer that the faults on the needed pages make."""
     remote: int = 0

@@ -89,7 +89,7 @@ class ComparedVariant:
     """A variant's run, or the median of its several runs, compared with the baseline.
 
     `differences` has the largest differences from the baseline in host-thread time; it is empty for a baseline.
-    `figures` has the compared figures by name.
+    `figures` has the compared numbers by name.
     """
 
     parameters: dict[str, Value]
@@ -135,7 +135,7 @@ class Comparison:
     """Values of the parameters that no run of the comparison varies."""
     baseline: dict[str, Value]
     measures: tuple[str, ...]
-    """The names of the compared figures, `elapsed_s` first."""
+    """The names of the compared numbers, `elapsed_s` first."""
     cases: list[Case]
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
@@ -226,10 +226,10 @@ def compare(
     `options` are for all runs.
 
     `baseline` has one value for some swept parameters: runs that agree in all other swept parameters form a case. By
-    default it is the baseline of the scenario's figure, else the first value of every swept parameter, so that all runs
-    are compared with one. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are further
-    figures to compare: names of figures that the scenario returns, or columns of its table of results; by default those
-    that the scenario names. `effort` says how many draws (random samples of the uncertain costs) rank the variants.
+    default it is `Scenario.figure.baseline`, else the first value of every swept parameter, so that all runs are
+    compared with one. When `axes` sweeps nothing, the scenario's own sweep is compared. `measures` are numbers to
+    compare besides the elapsed time, named as the scenario returns them or as columns of its table of results; by
+    default `Scenario.measures`. `effort` says how many draws (random samples of the uncertain costs) rank the variants.
     `advanced` is called after each run, `stage` with (name of the present stage, runs done, runs requested).
 
     Raises UserError when nothing is swept, for a baseline that is none of the values, for a measure that is no number,
@@ -316,9 +316,9 @@ def write(comparison: Comparison, folder: Path, *, stem: str = "comparison") -> 
 def draw(comparison: Comparison, scenario: Scenario, folder: Path) -> list[Path]:
     """Draw the ratios of one measure over the swept parameters, as picture files; return their paths.
 
-    The measure is the first requested one, else that of the scenario's figure, else the elapsed time. Nothing is drawn
-    if no parameter can be x, or if the extension that draws is not installed. The figure of an earlier comparison is
-    deleted in any case. Raises UserError if only matplotlib is missing.
+    The measure is the first requested one, else `Scenario.figure.y`, else the elapsed time. Nothing is drawn if no
+    parameter can be x, or if the extension that draws is not installed. Pictures of an earlier comparison are deleted
+    in any case. Raises UserError if only matplotlib is missing.
     """
     figures = drawing(needed=False)
     if figures is None:

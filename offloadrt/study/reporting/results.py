@@ -129,10 +129,10 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """The interval of a figure over draws, which are runs with random samples of all uncertain entries.
+    """The interval of a number over draws, which are runs with random samples of all uncertain entries.
 
-    In 80 % of the draws the figure lies from `low` to `high`; `median` is the middle draw's. `nominal` is the figure
-    with every range at its mean. The seed and the number of draws determine the samples (`study/certainty.py`).
+    In 80 % of the draws the number lies from `low` to `high`; `median` is the middle draw's. `nominal` is the number
+    with every entry at its mean. The seed and the number of draws determine the samples (`study/certainty.py`).
     """
 
     nominal: float
@@ -141,11 +141,11 @@ class Interval:
     high: float
     seed: int
     values: tuple[float, ...]
-    """The figure in each draw."""
+    """The number in each draw."""
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:
-        """Compute the interval of `values`, one or more draws' figures; quantiles between values are interpolated."""
+        """Compute the interval of `values`, one for each draw; quantiles between values are interpolated."""
         low, median, high = (_quantile(sorted(values), share) for share in (0.1, 0.5, 0.9))
         return cls(nominal, median, low, high, seed, tuple(values))
 
@@ -302,7 +302,7 @@ class RepeatedRun:
 
 @attrs.frozen
 class Spread:
-    """A figure's median, mean and coefficient of variation (`cov`) over repeated runs.
+    """A measured number's median, mean and coefficient of variation (`cov`) over repeated runs.
 
     The median of an even number of runs is the mean of the middle two. The coefficient of variation is the sample
     standard deviation over the mean, None where the mean is 0.
@@ -314,7 +314,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Compute the spread of a figure over at least two runs."""
+        """Compute the spread of a number's values in at least two runs."""
         mean = math.fsum(values) / len(values)
         deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
         return cls(float(statistics.median(values)), mean, deviation / abs(mean) if mean else None)
@@ -382,7 +382,7 @@ def _spreads(results: Sequence[Result]) -> dict[str, Spread]:
 
 
 def measured_of(returned: object, scenario: str) -> dict[str, Value]:
-    """Return the figures that a scenario returned as plain values: NumPy scalars become Python's.
+    """Return the figures (numbers, texts, bools, None) that a scenario returned; NumPy scalars become Python's.
 
     Raises ScenarioRefused, with a message for the scenario's author, for anything but a dict of finite figures.
     """

@@ -300,7 +300,7 @@ class PhaseEstimate:
 
     @property
     def weight(self) -> float:
-        """Return the factor by which to multiply figures of the measured instances, to include the skipped ones."""
+        """Return the factor by which to multiply counts and times of measured instances, to include the skipped."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 

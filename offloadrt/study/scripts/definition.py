@@ -36,8 +36,8 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 class PublishedPoint:
     """A value from a paper, the entry `claim` of a `claims.toml`, drawn beside the emulated values of a figure.
 
-    Value, unit, source and role are those of the paper's claim. The point is drawn only if there are runs with the
-    parameters `at` on the scenario's machine.
+    Value, unit, source and role are those of the paper's claim. It is drawn only if there are runs with the parameters
+    `at` on the scenario's machine.
     """
 
     package: str
@@ -52,20 +52,20 @@ class PublishedPoint:
     times: Mapping[str, Any] = attrs.field(factory=dict)
     """If given, the claim is a ratio: `y` of the runs `at` divided by `y` of the run with these parameters."""
     per: str | None = None
-    """The id of another claim; the point's value is that of `claim` divided by the other one's."""
+    """The id of another claim; the value drawn is that of `claim` divided by the other one's."""
     band: bool = False
     """Whether the paper itself states a band instead of a value, such as an order of magnitude."""
     along_x: bool = False
     """Whether the value is a position on the x axis, such as the one where a curve saturates."""
     what: str = ""
-    """The statistic over several runs that the paper reports, as `mean`; it is written at the point. Empty: none."""
+    """The statistic over several runs that the paper reports, as `mean`; it is written at the value. Empty: none."""
 
 
 @attrs.frozen
 class Figure:
-    """Describes the figure that a sweep of a scenario draws.
+    """Describes the figure (diagram) that a sweep of a scenario draws.
 
-    It shows `y` (a measured figure, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are put
+    It shows `y` (a measured number, or a column of the table such as `elapsed_s`) over `x` (a parameter; texts are put
     side by side in the order of the sweep).
 
     Each value of `lines` gives one line, each value of `panels` one panel; other swept parameters become lines.
