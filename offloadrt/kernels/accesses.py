@@ -242,7 +242,7 @@ class Work:
 
 @attrs.frozen
 class Reduction:
-    """A reduction into `target`, a scalar or an element such as ``total[0]``, by all iterations of the loops around."""
+    """A reduction by an `operator` into `target`, a scalar or an element, in the loops and branches `path` around."""
 
     operator: str
     target: str

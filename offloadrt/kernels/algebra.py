@@ -24,7 +24,7 @@ SIGNED = "+"
 
 @attrs.frozen(cache_hash=True)
 class Polynomial:
-    """A polynomial in symbols (loop variables, scalars, lengths): `terms` are products of symbols with coefficients."""
+    """A sum of `terms`, each (symbols to multiply, coefficient); symbols are loop variables, scalars, array lengths."""
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -241,7 +241,7 @@ Range = tuple[float, float]
 
 @attrs.frozen
 class SymbolicOperation:
-    """An operator or function with operands; `symbol` stands for its result in the polynomials that contain it."""
+    """An operator or function `name` with operands; `symbol` stands for the result in polynomials that contain it."""
 
     name: str
     operands: tuple[Polynomial | SymbolicOperation, ...]

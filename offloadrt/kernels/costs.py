@@ -69,8 +69,8 @@ class ArrayCounts:
     streams: tuple[AccessStream, ...] = ()
     """The orders in which the launch accesses the elements, with the number of elements moved in each."""
     known: Mapping[str, tuple[tuple[int, int], ...]] = attrs.field(factory=dict)
-    """In a recorded launch, the exact elements: (first, last) of each stretch that has "read" or "write" accesses, and
-    of those with "atomic" accesses only. Where such an entry is missing, only `streams` says what is accessed.
+    """In a recorded launch, the exact elements as (first, last) of each stretch, by kind of access: "read", "write", or
+    "atomic" (atomic accesses only). For a kind that is missing, only `streams` says what is accessed.
     """
 
     @property
@@ -110,7 +110,7 @@ class ArrayCounts:
 
 @attrs.frozen
 class AtomicCounts:
-    """Counts the atomic operations of a launch on one array; `scope`: "device" or "team", as `atomic` says."""
+    """Counts a launch's atomic operations on one array; `scope`: "device", or "team" if each team has its own copy."""
 
     array: str
     scope: str

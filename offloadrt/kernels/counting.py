@@ -280,11 +280,11 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Tell whether loop bounds and index ranges alone, not data, decide how often the code inside `path` runs."""
+        """Tell whether bounds and index ranges alone decide how often code in the loops and branches `path` runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Tell whether index ranges alone, not array data, decide in which iterations the code inside `path` runs."""
+        """Tell whether index ranges alone decide in which iterations code in the loops and branches `path` runs."""
         for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.probability.exact
@@ -303,7 +303,7 @@ class Counting:
         return None if low is None or high is None else (low, high)
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
-        """Return the average number of iterations of `loop`, one of the loops in `path`, each time it is entered."""
+        """Return the mean iterations of `loop` per entry. path: loops and branches, of which `loop` is one."""
         depth = path.index(loop)
         entered, end = self.runs(path[:depth]), depth + 1
         if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:

@@ -64,19 +64,19 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The elements that threads load from one array, or store there if `stores`; one array item per access."""
+    """Loads from one array, or `stores` there; for each access its thread (`lanes`), time step and element's index."""
 
     array: str
     stores: bool
     lanes: Whole
     moments: Whole
-    """The time step of each access: accesses of different threads (`lanes`) with one number happen at the same time."""
+    """The time step of each access: accesses of different threads with the same number happen at the same time."""
     elements: Whole
 
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """Finds the elements that one launch accesses, by evaluating the kernel's source for some iterations."""
+    """Finds the elements that a launch (`counting`) accesses: evaluates the source (`analysis`) for some iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
@@ -142,7 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations access the same `grain` bytes of each array: one is traced."""
+        """Return how many neighbouring iterations access the same `grain` bytes of each array; only one is traced."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -222,7 +222,7 @@ class ElementTrace:
         return found
 
     def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
-        """Return the accesses of these distributed iterations, and the number of time steps in each (`Visits`)."""
+        """Return the accesses in these iterations of the distributed loops, and how many time steps they take."""
         assert self.shape is not None
         frame = _Frame(self, iterations, {})
         distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))

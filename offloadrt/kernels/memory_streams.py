@@ -218,7 +218,7 @@ def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction (0 to 1) of an access's executions with an element near their iteration (`expect`)."""
+    """Return the fraction (0 to 1) of an access's executions in a launch whose element is near (`expect`)."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
@@ -317,7 +317,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return these moves, refined by known index arrays. places: bytes moved per byte, as `Places.moved`."""
+        """Return these moves for known index arrays. places: by array, bytes moved per byte (from cache, memory)."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:
@@ -333,7 +333,10 @@ class Moves:
 def moved_of(
     counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Return what `accesses` to the array `name` load from memory and store, in the launch of `counting`."""
+    """Return what `accesses` to the array `name` load from memory and store, in the launch of `counting`.
+
+    shape, array: the array's shape and its bytes. element_size: the bytes of an element.
+    """
     happening = [access for access in accesses if counting.runs(access.path)]
     runs = functools.partial(runs_without, counting)
     beginning = functools.partial(_pieces, counting)

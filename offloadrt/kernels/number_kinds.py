@@ -108,7 +108,7 @@ class WholeNumbers:
     """By parameter: the range or array element that a truth value would spoil."""
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
-        """Raise SourceRefused, with a quotation of `around`, unless `node` (a bound or an index) is a whole number."""
+        """Raise SourceRefused, quoting `around`, if `node` (a bound or an index) is no whole number by its `kind`."""
         if _BY_FORM in kind.floating or kind.is_complex:
             match node:
                 case ast.BinOp(left=left, op=ast.Div(), right=right) if not kind.is_complex:

@@ -39,7 +39,7 @@ from offloadrt.kernels.counting import Counting
 
 @attrs.frozen
 class Outside:
-    """An access (`text`) that surely leaves its array: its index goes from ``low`` to ``high``, beyond ``length``."""
+    """An access (`text`) outside its array: along `dimension` the index is `low` to `high`, the array `length` long."""
 
     array: str
     position: int
@@ -126,7 +126,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Return boxes (index ranges by dimension) with every element that an access may touch; None if data decide."""
+    """Return boxes, each a (low, high) by dimension, of all elements an access may touch; None if data decide."""
     reached = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)
@@ -190,7 +190,7 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
 def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
     """Return the smallest and largest value of each loop's variable where all `cuts` (conditions) hold, by symbol.
 
-    path: the loops and branches concerned. Returns None if the conditions never hold together.
+    path: the loops and branches concerned. counting: the launch. None if the conditions never hold together.
     """
     ends_by_loop: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
@@ -392,7 +392,7 @@ def range_around(
 
 
 def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
-    """Return how many different elements of an array these accesses touch, and whether the number is exact."""
+    """Return how many elements of an array (`size` in all) a launch's accesses touch, and whether that is exact."""
     surely: list[Runs] = []
     perhaps: list[Runs | None] = []
     at_most = 0.0

@@ -157,7 +157,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     direction.
     """
     pauses_s: float = 0.0
-    """Seconds that the engine spends between the pieces of the transfer."""
+    """Seconds that the engine spends between the pieces of the transfer, in all."""
 
 
 class PeerPacket(msgspec.Struct, frozen=True, eq=False):
@@ -310,7 +310,7 @@ class ResumeKernels(msgspec.Struct, frozen=True):
 
 
 class ContextHasWork(msgspec.Struct, frozen=True):
-    """Message to the time slicer: a process's first kernel has been launched, or its last one has ended."""
+    """Message to the time slicer: a process has a first kernel (`has_work`), or its last one has ended (False)."""
 
     process: int
     has_work: bool

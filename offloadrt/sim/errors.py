@@ -61,7 +61,7 @@ LONGEST_S = 1e9
 
 
 def no_duration(call: str, given: object) -> Exception:
-    """Return the error of `call(given)` for a `given` that is no number of seconds from 0 to `LONGEST_S`, the limit."""
+    """Return the error to raise for an argument `given` of `call` that is no number of seconds in 0 to `LONGEST_S`."""
     if isinstance(given, int | float):
         return ValueError(f"{call}({given!r:.80}): virtual seconds are finite and not negative, and at most 1e9")
     return TypeError(f"{call}({given!r}): takes virtual seconds as a number, as in {call}(1e-5) for 10 microseconds")

@@ -295,7 +295,7 @@ class Actor:
     # ------------------------------------------------------------------ between Trio and the trampoline
     @uninterrupted
     async def attach(self) -> None:
-        """Let Trio, not the scheduler, make the actor's steps (engine ``turbo``); its place in the order stays."""
+        """Let Trio, not the scheduler, make the actor's steps (engine ``turbo``); the actor still runs now."""
         self.detached = False
         self.belong_to_trio()
         self.sim.running = None
@@ -311,7 +311,7 @@ class Actor:
 
     @uninterrupted
     async def leave_trio(self) -> None:
-        """Have the scheduler's loop (`Trampoline`), not Trio, make the actor's steps; wait until the next one.
+        """Have the scheduler's loop (`Trampoline`), not Trio, make the actor's steps; return at the next step.
 
         Each step runs in the task's own context, as Trio's steps do, lest context variables (structlog's, for example)
         leak from actor to actor. This costs 8 to 19 % of the loop's speed.
@@ -495,7 +495,7 @@ class Scheduler:
         """Set a timer that resumes ``actor`` at virtual time ``due``; return True if the actor can go on at once.
 
         It can if it is the running actor and nothing else happens before ``due``: then virtual time becomes ``due``
-        without a switch to another task. ``timer``, if given, is resumed instead of ``actor`` at that time.
+        without a switch to another task. ``timer``, if given, has a method ``send`` that is called at that time.
         """
         self.timers_set = number = self.timers_set + 1
         heap, order = self.heap, self._order

@@ -135,7 +135,7 @@ class Alarm:
     """A timer that raises ``expired`` in the actor ``target``. A disarmed alarm leaves the heap and advances no time.
 
     If the actor waits in one of Trio's own calls, the alarm cancels a Trio scope instead: that of the `RawSection`
-    which the actor has entered since the alarm was set, or else ``raw``.
+    which the actor has entered since the alarm was set, or else the scope ``raw`` (None: none).
     """
 
     __slots__ = ("_armed", "expired", "opened_in", "raw", "target")

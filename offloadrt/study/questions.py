@@ -157,7 +157,7 @@ def compare(
 
 
 def found(scenario: Asked) -> Scenario:
-    """Return the scenario with this name or path, or the object. ScenarioNotFound, ScriptFailed, ParameterError."""
+    """Find a scenario by name or path; return a `Scenario` as it is. ScenarioNotFound, ScriptFailed, ParameterError."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str | Path):

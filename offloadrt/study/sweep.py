@@ -341,7 +341,7 @@ class SweepOutcome:
     done: int = 0
     """Number of results so far, those of an earlier sweep included."""
     order_effects: list[str] = attrs.field(factory=list)
-    """Texts about steps from one value of an axis to the next that make runs faster or slower, by random costs."""
+    """Texts about steps from one value of an axis to the next that make runs faster in some draws, slower in others."""
 
     @property
     def finished(self) -> list[Result]:

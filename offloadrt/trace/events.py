@@ -237,7 +237,7 @@ class Attach(Event):
 
 @event
 class ObjectPlaced(Event):
-    """With the configuration `otm`, the runtime decided how a device reaches an object (array) of `size` bytes."""
+    """In a run with tiered memory (`otm`), the runtime decided how a device reaches an array of `size` bytes."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str

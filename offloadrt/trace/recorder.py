@@ -113,7 +113,7 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note the arguments (by name) of the driver call that a thread is in."""
 
     def arrived(self, sim: Any, kernel: int, launch: Any) -> None:
-        """Note that the kernel with this number, made by `launch`, has reached the compute units."""
+        """Note that the kernel with this number has reached the compute units. launch: its `kernels.Launch`."""
 
     def locate(self, directive: int, actor: Actor) -> None:
         """Record the source line of directive number `directive`, which `actor` begins, for `source_lines`."""

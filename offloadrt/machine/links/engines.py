@@ -149,7 +149,7 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
-        number, cause: of the copy and of its directive. memory: as in `CopyPacket`. pauses_s: seconds between its
+        number, cause: the copy's number and its directive's. memory: as in `CopyPacket`. pauses_s: all seconds between
         pieces. The caller itself holds an idle engine meanwhile; if none is idle, the transfer queues up.
         """
         done = Signal(self.sim, self._copy_name)
@@ -172,9 +172,9 @@ class CopyEngines:
     ) -> Signal:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
-        number, cause: of the copy and of its directive. ``done``: a signal to use, for which an actor may wait already.
-        ``over``: the link to use instead of the direction's. memory: as in `CopyPacket`. pauses_s: seconds between
-        pieces.
+        number, cause: the copy's number and its directive's. ``done``: a signal to use, for which an actor may wait
+        already. ``over``: the link to use instead of the direction's. memory: as in `CopyPacket`. pauses_s: all seconds
+        between pieces.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

@@ -91,7 +91,7 @@ class Peers:
     ``links`` holds the links of each direction, by (source, destination): NVLink or xGMI, else PCIe where devices reach
     one another's memory over it. ``next_number`` returns the number of the next copy.
 
-    Raises ProfileError when the profile has fewer devices, or entries of its topology that contradict one another.
+    Raises ProfileError for more `devices` than the profile has, and for contradictory entries of its topology.
     """
 
     def __init__(

@@ -262,7 +262,7 @@ class Residence:
 def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
     """Return the order in which a launch executes its iterations in windows; None for ascending order.
 
-    A window is what the SMs hold at one time (`on`). swept: for each array gone through, the bytes of its pages.
+    A window is what the SMs hold at one time (`on`). swept: the bytes of each array's pages, for arrays read in order.
     """
     groups = -(-launch.teams // (on.sms * on.blocks))
     rounds = -(-launch.iterations // (launch.teams * launch.threads))

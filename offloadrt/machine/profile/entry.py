@@ -79,7 +79,7 @@ class Topology:
 
 
 def parse_topology(text: str) -> Topology:
-    """Read the links between devices from a profile's text. Raises TopologyError."""
+    """Read links between devices from a text: "0-1 0-2:2" (one and two links), "switch:2". Raises TopologyError."""
     if (switch := _SWITCH.fullmatch(text.strip())) is not None:
         if not (links := int(switch[1])):
             raise TopologyError(f'{text!r} has no link; write "{NO_LINKS}" for devices without links')
@@ -259,7 +259,7 @@ class ProfileEntry:
         return attrs.evolve(self, value=float(round(between)) if whole else between)
 
     def scaled(self, times: tuple[float, float], origin: str, reason: str) -> ProfileEntry:
-        """Return this entry of the machine ``origin`` with the two ends of its range multiplied by ``times``."""
+        """Return this entry of machine ``origin``, range ends multiplied by ``times``, ``reason`` added to the note."""
         low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
         assert isinstance(low, float) and isinstance(high, float)
         low, high = low * times[0], high * times[1]

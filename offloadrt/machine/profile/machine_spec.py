@@ -413,7 +413,7 @@ def load_runtime(name_or_path: str | Path) -> MachineSpec:
 
 
 def default_runtime(files: _Files) -> str | None:
-    """Return the default runtime of a machine: the one that its profile or its nearest base names; else None."""
+    """Return the default runtime of a machine (`files`, bases first), which it or its nearest base names; else None."""
     headers = [_parsed(path, text, MACHINE).header for path, text in reversed(files)]
     return next((header.runtime for header in headers if header.runtime is not None), None)
 

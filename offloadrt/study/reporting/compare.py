@@ -176,8 +176,8 @@ class Comparison:
     def figure(self, of: Figure | None = None, machine: str | None = None, **changes: Any) -> Any:
         """Draw the ratio (baseline over variant) of one measure for all variants, as a figure of matplotlib.
 
-        of: the scenario's own figure, whose style is kept; `changes` are fields of `Figure`, as x, y and lines. Raises
-        UserError when no parameter can be x, or without matplotlib.
+        of, machine: the scenario's own figure, whose style is kept, and machine. `changes`: fields of `Figure`, such as
+        x, y and lines. Raises UserError when no parameter can be x, or without matplotlib.
         """
         drawn = self._figure(of, machine)
         if drawn is None:
@@ -441,7 +441,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError, before any run, for a measure that the scenario, by its source, does not return as a number."""
+    """Raise UserError, which names `option`, for names that no number has in the scenario's source, before any run."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:

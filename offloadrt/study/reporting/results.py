@@ -160,7 +160,7 @@ class Interval:
 
 @attrs.frozen
 class PredictionInterval:
-    """Says where the elapsed time of a real machine should lie, in seconds, in four of five cases.
+    """The range, `low` to `high` in seconds, in which a real machine's elapsed time should lie in four of five cases.
 
     It is the interval of the draws (random samples of uncertain costs), widened at both ends by `factor`: the real
     times of four in five similar programs lay within that. `basis` says which programs these are.

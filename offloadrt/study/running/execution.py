@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def result(run: Run, scenario: Scenario, parameters: Mapping[str, Value], measured: Mapping[str, Value]) -> Result:
-    """Make the `Result` of an ended run, from the counts of its measured windows (parts that the program marks)."""
+    """Make the `Result` of an ended run, from what the scenario returned (`measured`) and the run's measured counts."""
     ledger = run.measured
     return Result(
         scenario=scenario.name,
@@ -131,8 +131,8 @@ def execute(
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A policy of the spec, such
     as `allocator`, is also the value of the scenario's parameter of that name. With `repeat`, several runs are made
-    with consecutive seeds, and the median run is returned; `sinks` and `causal_log` get only the first. `on_progress`
-    is called with (done, total) when the program reports progress, `before_run` with each run before it begins.
+    with consecutive seeds, and the median run is returned; `sinks` (`trace.Sink`) and `causal_log` get the first only.
+    `on_progress` is called with (done, total) as the program advances, `before_run` with each run before it begins.
 
     Raises ParameterError and UserError for a request that cannot be carried out, and ScriptFailed, from the original
     error and with the script's own traceback as its text, for whatever else the scenario raises.
@@ -268,7 +268,7 @@ def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
     causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
 ) -> Run:  # fmt: skip
-    """Make the `Run` of a scenario, on the scenario's machine and runtime unless `spec` names others. UserError."""
+    """Make a scenario's `Run`, on its machine and runtime unless `spec` names others; the rest is as in `execute`."""
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     options = _OPTIONS | (_OPTIONS_OF_RANKS if "ranks" in parameters else {})
@@ -293,7 +293,8 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
-    measure: without a window, measure the whole run. Raises UserError; ScriptFailed for what the function raises.
+    measure: whether to measure the whole run if the program marks no window. Raises UserError; ScriptFailed for what
+    the function raises.
     """
 
     async def main() -> Any:
@@ -467,7 +468,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
-    """Make the observer that records who resumes whom, for a Perfetto file; None without one. Raises UserError."""
+    """Make the observer that records who resumes whom, for the file `perfetto`; None without a file. UserError."""
     observer: CausalObserver | None = None if perfetto is None else installed(TRACE_FILES, "perfetto").observer()
     return observer
 

@@ -38,9 +38,9 @@ def load(
 
 
 def machine_of(name: str, path: Path | None, machine: str, chosen: str | None) -> str:
-    """Return the machine to run on: the one that the user chose, or else `machine`, which the scenario `name` has.
+    """Return the machine to run on: the one that the user has `chosen`, or else `machine`, which the scenario has.
 
-    Raises UserError, with the scenario's name and file, if the scenario's machine cannot be loaded.
+    Raises UserError, with the scenario's `name` and file (`path`), if the scenario's machine cannot be loaded.
     """
     if chosen is not None:
         return chosen

@@ -367,7 +367,7 @@ def split_assignment(text: str, *, what: str = "a parameter is written name=valu
 def split_assignments(
     texts: Iterable[str], *, what: str = "a parameter is written name=value", option: str = "parameter"
 ) -> dict[str, str]:
-    """Split texts `name=value` of `option`; return values by name. Raises UserError (`what` is expected; repeated)."""
+    """Split texts `name=value` of `option`; return values by name. UserError for a bad text, a repeated name."""
     assigned: dict[str, str] = {}
     for text in texts:
         name, value = split_assignment(text, what=what)
