@@ -185,12 +185,6 @@ class History:
         return next((actor for actor, known in self.names.items() if known == name), None)
 
 
-def process_of(actor: str) -> int:
-    """Return the number of the process in an actor's name, such as 1 for "rank 1"; 0 if the name has none."""
-    found = _PROCESS.search(actor)
-    return 0 if found is None else int(found[1])
-
-
 def plain(array: str) -> str:
     """Remove the indices at the end of an array's name, so that "a[0]" and "a[1]" get the same name."""
     return _NUMBERS.sub("", array)
@@ -560,10 +554,11 @@ class _Walk:
     def _in_slices(self, kernel: KernelRun, begin_ps: int, end_ps: int, work: PathPart) -> None:
         """Add the work of a kernel; while another process has the device, the kernel waits for its time slice."""
         slices = self._history.slices.get(kernel.device)
-        process = process_of(self._history.names.get(kernel.submitted[0], ""))
         if not slices:
             self._add(begin_ps, end_ps, work)
             return
+        named = _PROCESS.search(self._history.names.get(kernel.submitted[0], ""))  # as in "rank 1"
+        process = 0 if named is None else int(named[1])
         place = bisect.bisect_left(slices, (end_ps, -2)) - 1
         while begin_ps < end_ps:
             since, whose = slices[place] if place >= 0 else (0, process)

@@ -76,13 +76,10 @@ class ExploredTest:
 
     def _outcome(self, run: Run, supervisor: Supervisor | None) -> tuple[RunOutcome, bool]:
         """Run the test; return the outcome, and whether the test reached its end without an exception."""
-        try:
-            self._to_the_end(run, supervisor)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            return (PASSED if isinstance(unwrapped(error), self.passes) else failure_of(error)), False
-        return PASSED, True
+        error = self._error(run, supervisor)
+        if error is None:
+            return PASSED, True
+        return (PASSED if isinstance(unwrapped(error), self.passes) else failure_of(error)), False
 
     def failing(self, case: ScheduleCase) -> BaseException | None:
         """Run the test in a case; return the exception that it raises, with its traceback, or None if it passes.
@@ -93,13 +90,9 @@ class ExploredTest:
         run = self._made(case, case.strategy)
         reports = [checker(run) for checker in self.checkers]
         end_check = EndCheck() if case.faults else None
-        try:
-            self._to_the_end(run, end_check)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            if end_check is None or not end_check.violations:
-                return unwrapped(error)
+        error = self._error(run, end_check)
+        if error is not None and (end_check is None or not end_check.violations):
+            return unwrapped(error)
         found = [line for report in reports for line in report()] if end_check is None else end_check.violations
         return AssertionError("\n".join(found)) if found else None
 
@@ -109,12 +102,20 @@ class ExploredTest:
             changes["range_end"] = case.range_end
         return self.make(**changes)
 
-    def _to_the_end(self, run: Run, supervisor: Supervisor | None) -> None:
+    def _error(self, run: Run, supervisor: Supervisor | None) -> BaseException | None:
+        """Run the test to its end; return what it raises, but raise what ends Python itself."""
+
         async def test() -> None:
             await self.function(**{**self.arguments, "offload": run})
             await run.finish(measure=False)
 
-        run_supervised(run, test, supervisor)
+        try:
+            run_supervised(run, test, supervisor)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            return error
+        return None
 
     def costs(self) -> tuple[str, ...]:
         return costs_with_a_range(self.make().spec)

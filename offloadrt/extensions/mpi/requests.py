@@ -499,10 +499,7 @@ class Endpoint:
     def add_work(self, work: Work) -> None:
         """Leave work of the MPI library to a thread that is in an MPI call, or else to the next one that enters one."""
         self._work.append(work)
-        for parked in self._parked:
-            if not parked.is_set:
-                parked.set()
-                return
+        self._wake_one()
 
     async def on_core(self, seconds: float) -> None:
         """Let the MPI library work for this many seconds on a core."""

@@ -89,7 +89,9 @@ def find_compiler(language: Language) -> Compiler:
     Raises ToolchainMissing where there is none, or only one that is too old.
     """
     chosen = os.environ.get(_CHOICE[language])
-    names = [chosen] if chosen else _candidates(_TOOLS[language])
+    tool = _TOOLS[language]
+    newer = [f"{tool}-{major}" for major in range(OLDEST, _NEWEST)]
+    names = [chosen] if chosen else [tool, *newer, *(["flang-new"] if tool == "flang" else [])]
     found: list[Compiler] = []
     for name in names:
         path = shutil.which(name)
@@ -105,11 +107,7 @@ def find_compiler(language: Language) -> Compiler:
         raise ToolchainMissing(f"{best.path} is LLVM {best.version}; recording needs LLVM {OLDEST} or later: {advice}")
     if chosen:
         raise ToolchainMissing(f"{_CHOICE[language]}={chosen}: no compiler of LLVM answers by that name: {advice}")
-    raise ToolchainMissing(f"no {_TOOLS[language]} of LLVM {OLDEST} or later was found on the path: {advice}")
-
-
-def _candidates(tool: str) -> list[str]:
-    return [tool, *(f"{tool}-{major}" for major in range(OLDEST, _NEWEST)), *(["flang-new"] if tool == "flang" else [])]
+    raise ToolchainMissing(f"no {tool} of LLVM {OLDEST} or later was found on the path: {advice}")
 
 
 def _version_of(path: Path) -> str | None:
@@ -234,11 +232,6 @@ def _mpi_recorder(headers: Sequence[str]) -> Path:
             digest = hashlib.blake2b((folder / "mpi.h").read_bytes(), digest_size=8).hexdigest()
             flags.append(f"-DHEADER=0x{digest}ull")
     return _compiled(find_compiler("cc"), "mpi.so", _sources("mpi", "c"), flags, ["-shared", "-ldl", "-Wl,-z,lazy"])
-
-
-def headers_package(compiler: Compiler) -> str:
-    """Return the name of the package that has the headers for `compiler_plugin`."""
-    return f"llvm-{compiler.major}-dev"
 
 
 def _llvm_headers(compiler: Compiler) -> Path | None:
@@ -460,10 +453,9 @@ def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
 def _plugin_of(compiler: Compiler) -> str | None:
     plugin = compiler_plugin(compiler)
     if plugin is None:
-        package = headers_package(compiler)
         print(
             f"offloadrt: LLVM's headers are not installed: kernels have no costs, only directives are recorded "
-            f"(install {package})",
+            f"(install llvm-{compiler.major}-dev)",
             file=sys.stderr,
         )
         return None
@@ -580,15 +572,11 @@ def record(
                 "dynamically? Build it with `offloadrt cc -fopenmp` (or cxx, fc)"
             )
         runs.append(attrs.evolve(run, repeat=repeat))
-        _write_record(raw, command, runs)
+        record = {"version": RAW_VERSION, "command": list(command), "runs": [attrs.asdict(run) for run in runs]}
+        (raw / "record.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
         if run.signal == signal.SIGINT:
             break  # the user wants no further run
     return runs
-
-
-def _write_record(raw: Path, command: Sequence[str], runs: Sequence[RecordedRun]) -> None:
-    record = {"version": RAW_VERSION, "command": list(command), "runs": [attrs.asdict(run) for run in runs]}
-    (raw / "record.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
 _ASKED_FOR_RECORDER: Final = ("NVTX_INJECTION64_PATH", "KOKKOS_TOOLS_LIBS")
@@ -642,7 +630,8 @@ def _run(
                 process.terminate()
         except KeyboardInterrupt:
             continue  # the terminal sent SIGINT to the program too, which decides how to react
-    stopped = stopped or _was_stopped(folder)
+    # A process that has reached the number of directives to stop after says so itself.
+    stopped = stopped or any('"how":"stopped"' in path.read_text(encoding="ascii") for path in folder.glob("*.jsonl"))
     code = process.returncode
     words.end()
     _name_places(folder, libraries[0])
@@ -696,10 +685,6 @@ class _LastWords:
         return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])
 
 
-def _symbolizer() -> str | None:
-    return shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
-
-
 def _name_places(folder: Path, recorder: Path) -> None:
     """Write the file PLACES: where in the source processes called MPI and died, if the program has line numbers."""
     begins = '{"k":"place"'
@@ -710,7 +695,7 @@ def _name_places(folder: Path, recorder: Path) -> None:
         if text.startswith(begins) and text.endswith("}")
     ]
     asked = sorted({(str(line["module"]), int(line["offset"])) for line in lines})
-    symbolizer = _symbolizer()
+    symbolizer = shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
     if symbolizer is None:
         return
     places = _places_of_deaths(folder, recorder, symbolizer)
@@ -755,11 +740,6 @@ def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str
             own = [place for place in places if not place.startswith("/usr/") and not place.endswith(":0")]
             found[died_key(path)] = Path(own[0]).name if own else ""
     return found
-
-
-def _was_stopped(folder: Path) -> bool:
-    """Tell whether a process of the run ended because it reached the number of directives to stop after."""
-    return any('"how":"stopped"' in path.read_text(encoding="ascii") for path in folder.glob("*.jsonl"))
 
 
 class DirectiveCounter:

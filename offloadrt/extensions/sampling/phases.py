@@ -168,12 +168,16 @@ class RepeatedPhases:
         out the same instances as the n-th loops of other threads that are equally long. work: the seconds of the host's
         own work in each instance, if known; then instances are timed whose work is near the mean.
         """
-        if count < _LEAST_INSTANCES or self._is_inner():
+        actor = self._sim.current.index
+        is_inner = any(loop.actor == actor or actor >= loop.first_of_its_own for loop in self._open)
+        if count < _LEAST_INSTANCES or is_inner:
             yield from range(count)
             return
-        actor = self._sim.current.index
         loop = _Loop(actor, 1 + max(self._sim.actors), [self._sim.now])
-        name = (count, self._ordinal(actor)) if key is None else key
+        name = key
+        if key is None:
+            self._ordinals[actor] = self._ordinals.get(actor, 0) + 1
+            name = count, self._ordinals[actor]
         group = self._groups.setdefault(name, _LoopGroup(count, meets=key is not None))
         group.loops.append(loop)
         group.running += 1
@@ -185,14 +189,6 @@ class RepeatedPhases:
             group.running -= 1
             if not group.running:  # a later loop with this name is another loop
                 del self._groups[name]
-
-    def _is_inner(self) -> bool:
-        actor = self._sim.current.index
-        return any(loop.actor == actor or actor >= loop.first_of_its_own for loop in self._open)
-
-    def _ordinal(self, actor: int) -> int:
-        self._ordinals[actor] = number = self._ordinals.get(actor, 0) + 1
-        return number
 
     def _some(self, group: _LoopGroup, loop: _Loop, work: Sequence[float]) -> Iterator[int]:
         count, starts = group.count, loop.starts

@@ -153,8 +153,10 @@ def separate(
     _refuse_entangled(nest, [*before, *after], loop, after)
     body = [*before]
     for name in live:
-        identity = _IDENTITY.get(nest.reduced[name])
-        if identity is not None and not _begins_with(before, name, identity):
+        if (identity := _IDENTITY.get(nest.reduced[name])) is None:
+            continue
+        last = [node for node in assignments(statements(before)) if node.scalar == name][-1:]
+        if not any(node.operator is None and _is_number(node.value, identity) for node in last):
             body.append(_statement(f"{name} = {identity}"))
     tree = copy.copy(nest.source.tree)
     tree.body = [*body, loop]
@@ -203,11 +205,6 @@ def _around(nest: LoopNest) -> tuple[list[ast.stmt], list[ast.stmt]]:
 def _statement(text: str) -> ast.stmt:
     (statement,) = ast.parse(text).body
     return statement
-
-
-def _begins_with(before: Sequence[ast.stmt], name: str, number: int) -> bool:
-    last = [node for node in assignments(statements(before)) if node.scalar == name][-1:]
-    return any(node.operator is None and _is_number(node.value, number) for node in last)
 
 
 def _is_number(node: ast.expr, number: int) -> bool:

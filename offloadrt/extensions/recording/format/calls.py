@@ -138,7 +138,7 @@ class RuntimeCalls:
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
         """Tell whether a call (slot `row`, with its `parts`) is inside another one, for which its operations count."""
         outer = self._roots.get(row[3], row[3])
-        if not outer or self._algorithm_of(row) is not None:
+        if not outer or self.algorithm_of(row) is not None:
             return False
         self._roots[row[2]] = outer
         if a_of(row) == MAPPER_COMPONENT and outer in self._open:
@@ -146,14 +146,10 @@ class RuntimeCalls:
             self._open[outer].components += [(part, self._block_of(part, self._form(part).name)) for part in made]
         return True
 
-    def _algorithm_of(self, row: Row) -> _OpenCall | None:
+    def algorithm_of(self, row: Row) -> _OpenCall | None:
         """Return the parallel algorithm inside which a kernel is launched; None for other calls."""
         outer = self._open.get(row[3])
         return outer if outer is not None and outer.function == ALGORITHM and a_of(row) in _KERNELS else None
-
-    def is_in_algorithm(self, row: Row) -> bool:
-        """Tell whether a call (a slot of the raw files) launches a kernel of a parallel algorithm."""
-        return self._algorithm_of(row) is not None
 
     def _where(self, row: Row) -> str:
         """Return the place of a call in the source; the name of the call if that is not known."""
@@ -183,7 +179,7 @@ class RuntimeCalls:
         call = _OpenCall(function, event.row, kernel, items, arguments, mapped, blocks, task, place)
         if function == ALGORITHM:
             call.blocks = [self._pointed_at(word) for word in AlgorithmWords(arguments).pointers]
-        elif kernel is not None and (algorithm := self._algorithm_of(event.row)) is not None:
+        elif kernel is not None and (algorithm := self.algorithm_of(event.row)) is not None:
             call.algorithm, algorithm.launches = algorithm, algorithm.launches + 1
             call.blocks = [  # pointers are among the words passed by value
                 self._pointed_at(item[1]) if item[4] & LITERAL else block
@@ -610,7 +606,7 @@ class Assembler:
     def _call(self, thread: RunningThread, event: RecordedEvent) -> None:
         if self.calls.is_nested(event.row, event.parts):
             return
-        if not self.calls.is_in_algorithm(event.row):  # other code in an algorithm is the library's
+        if self.calls.algorithm_of(event.row) is None:  # other code in an algorithm is the library's
             thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, self.task_of(thread), place)

@@ -64,7 +64,9 @@ def convert(raw: Path, out: Path) -> list[RunSummary]:
             )
             made.append((summary, msgspec.structs.replace(dictionaries, meta=meta), columns))
     if not made:
-        died = next(_deaths(raw, record), None)
+        processes = [(run, process) for run in record["runs"] for process in processes_of(raw / run["folder"])]
+        deaths = (tables_of(process, record, run)[0].meta.died for run, process in processes)
+        died = next(filter(None, deaths), None)
         how = "" if died is None else f": it {died}"
         raise NotARecording(f"{raw}: the program came to no directive of OpenMP that offloads{how}")
     write(out, made)
@@ -83,14 +85,6 @@ def _processes(raw: Path, record: Mapping[str, Any], run: Mapping[str, Any]) -> 
         if directives_in(columns, dictionaries.sites) or dictionaries.mpi_calls:
             found.append((process.name, dictionaries, columns))
     return found
-
-
-def _deaths(raw: Path, record: Mapping[str, Any]) -> Iterator[Death]:
-    """Yield how processes died that came to nothing which a recording has."""
-    for run in record["runs"]:
-        for process in processes_of(raw / run["folder"]):
-            if (died := tables_of(process, record, run)[0].meta.died) is not None:
-                yield died
 
 
 def _repeated(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -108,11 +108,9 @@ class _Repeat:
     def roots(self) -> list[int]:
         """Return the initial tasks that do something: the first thread's, then the others sorted by what they do."""
         first, *others = self.tree.roots() or [NONE]
-        return [] if first == NONE else [first, *sorted(others, key=lambda task: (*self._sign_of(task), task))]
-
-    def _sign_of(self, task: int) -> tuple[int, bytes]:
-        signs = self.signs[self.does(task)]
-        return len(signs), signs.tobytes()
+        signs = {task: self.signs[self.does(task)] for task in others}
+        others.sort(key=lambda task: (len(signs[task]), signs[task].tobytes(), task))
+        return [] if first == NONE else [first, *others]
 
 
 def _shared_out(first: _Repeat, rows: slice, own: Column, other: Column) -> Column:

@@ -183,6 +183,7 @@ class RecordedKernels:
         if trace != NONE:
             moved = sum(SECTOR * (used.sectors[0] + used.sectors[1]) for used in uses)
         moves = Moves(functools.partial(_moves, uses)) if uses else None
+        atomically = sum(last + 1 - first for used in uses for first, last in used.touched.get("atomic", ()))
         kernel = Kernel(
             name,
             None,
@@ -191,7 +192,7 @@ class RecordedKernels:
             threads,
             single_flops_per_iteration=single / iterations,
             atomics_per_iteration=counted["atomics"] / iterations,
-            atomic_addresses=max(1.0, _atomic_bytes(uses) * counted["atomics"] / max(1, counted["atomic_bytes"])),
+            atomic_addresses=max(1.0, atomically * counted["atomics"] / max(1, counted["atomic_bytes"])),
             moves=moves,
             arrays=tuple(_array_use(used, position, iterations) for used, position in own),
         )
@@ -211,7 +212,9 @@ class RecordedKernels:
         columns = self.recording.columns
         trip, played = int(columns["launch.trip"][number]), int(columns["launch.teams"][number])
         iterations = trip or max(1, played * int(columns["launch.threads"][number]))
-        limit, team_loop = min(site.threads, self.most_threads), self._is_team_loop(site, number)
+        limit = min(site.threads, self.most_threads)
+        # Was each iteration a team of its own, by a `distribute` that is not combined with `parallel`?
+        team_loop = not site.teams and played == trip > 1
         if limit > 0:
             given: int | None = limit
         elif not played:  # the recorder has not seen what the kernel does
@@ -228,11 +231,6 @@ class RecordedKernels:
             return iterations, self.grid.over_teams(iterations), threads
         # The rule for short loops is for loops: without a trip count a team keeps its threads.
         return iterations, *self.grid.over_threads(iterations, given if trip else threads)
-
-    def _is_team_loop(self, site: Site, number: int) -> bool:
-        """Tell whether each iteration was a team of its own: a `distribute` that is not combined with `parallel`."""
-        columns = self.recording.columns
-        return not site.teams and int(columns["launch.teams"][number]) == int(columns["launch.trip"][number]) > 1
 
     def _uses(
         self,
@@ -377,11 +375,6 @@ def _array_use(used: _Used, position: int, iterations: int) -> ArrayUse:
         elements_read=read * SECTOR / 8 / iterations,
         elements_written=written * SECTOR / 8 / iterations,
     )
-
-
-def _atomic_bytes(uses: Sequence[_Used]) -> int:
-    """Return the number of bytes that were accessed atomically only."""
-    return sum(last + 1 - first for used in uses for first, last in used.touched.get("atomic", ()))
 
 
 def _array_counts(used: _Used, position: int) -> ArrayCounts:
