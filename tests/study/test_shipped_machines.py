@@ -55,7 +55,7 @@ def test_each_entry_has_a_source_that_says_something_or_a_range(machine: str) ->
 @pytest.mark.parametrize("machine", NEW)
 def test_numbers_of_a_new_machine_that_nobody_published_have_a_range(machine: str) -> None:
     spec, base = load(machine), load("isambard-mi100" if machine.startswith("mi") else "alex-a100")
-    own = {difference.key for difference in differences(spec, base)}
+    own = set(differences(spec, base))
     bare = {key for key in own if spec.entries[key].source_type == "engineering estimate"}
     single = {key for key in bare if not spec.entries[key].is_range and spec.entries[key].unit is not None}
     single -= {key for key in single if spec.value(key) == 0}  # a mechanism that this machine is without
@@ -73,11 +73,11 @@ def test_links_are_no_faster_than_their_peak(machine: str) -> None:
 
 def test_what_differs_is_listed_once_and_another_source_is_no_difference() -> None:
     h100, h200 = load("h100"), load("h200")
-    assert [difference.key for difference in differences(h100, h200)] == ["mem.size", "mem.bw", "mem.bw_peak"]
-    assert differences(h100, h100) == []
+    assert list(differences(h100, h200)) == ["mem.size", "mem.bw", "mem.bw_peak"]
+    assert not differences(h100, h100)
     back = differences(h200, h100)
-    assert [(pair.one, pair.other) for pair in differences(h100, h200)] == [(pair.other, pair.one) for pair in back]
-    apart = {difference.key for difference in differences(load("alex-a100"), load("mi300a"))}
+    assert differences(h100, h200) == {key: (one, other) for key, (other, one) in back.items()}
+    apart = differences(load("alex-a100"), load("mi300a")).keys()
     assert {"driver.copy_submit", "dma.bw"} <= apart and "page.size_thp" not in apart
 
 

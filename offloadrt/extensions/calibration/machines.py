@@ -23,27 +23,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-@attrs.frozen
-class EntryDifference:
-    """An entry whose value or range differs between two machines; None stands for a machine that lacks it.
-
-    `key` is the entry's name; `one` and `other` are the entry on the first machine and on the second.
-    """
-
-    key: str
-    one: ProfileEntry | None
-    other: ProfileEntry | None
-
-
-def differences(one: MachineSpec, other: MachineSpec) -> list[EntryDifference]:
+def differences(one: MachineSpec, other: MachineSpec) -> dict[str, tuple[ProfileEntry | None, ProfileEntry | None]]:
     """Return the entries whose value or range differs, in the order of the first machine, then of the second.
 
     The same number from another source is no difference. A reference entry, which is there only for comparison, is left
     out if one of the machines does not have it. one, other: the two machines.
     """
     keys = [*one.entries, *(key for key in other.entries if key not in one.entries)]
-    pairs = [EntryDifference(key, one.entries.get(key), other.entries.get(key)) for key in keys]
-    return [pair for pair in pairs if _differs(pair.one, pair.other)]
+    pairs = {key: (one.entries.get(key), other.entries.get(key)) for key in keys}
+    return {key: pair for key, pair in pairs.items() if _differs(*pair)}
 
 
 def _differs(one: ProfileEntry | None, other: ProfileEntry | None) -> bool:
@@ -152,19 +140,13 @@ class MachineDifferenceRecord:
     entries: list[DifferenceRecord]
 
     @classmethod
-    def of(cls, one: MachineSpec, other: MachineSpec, found: list[EntryDifference]) -> MachineDifferenceRecord:
-        """Convert the differences of two machines to the record that `--json` prints.
-
-        one, other: the machines. found: what `differences` has returned for them.
-        """
-        entries = [
-            DifferenceRecord(
-                pair.key,
-                None if pair.one is None else EntryRecord.of(pair.one, one),
-                None if pair.other is None else EntryRecord.of(pair.other, other),
-            )
-            for pair in found
-        ]
+    def of(cls, one: MachineSpec, other: MachineSpec) -> MachineDifferenceRecord:
+        """Convert the differences of two machines to the record that `--json` prints."""
+        entries = []
+        for key, pair in differences(one, other).items():
+            sides = zip(pair, (one, other), strict=True)
+            of_machines = (None if entry is None else EntryRecord.of(entry, spec) for entry, spec in sides)
+            entries.append(DifferenceRecord(key, *of_machines))
         return cls(one.name, other.name, [one.runtime, other.runtime], entries)
 
 
@@ -178,8 +160,7 @@ def machines_record(specs: Sequence[MachineSpec]) -> MachinesRecord | MachineRec
         return MachinesRecord(*names)
     if len(specs) == 1:
         return MachineRecord.of(specs[0])
-    one, other = specs
-    return MachineDifferenceRecord.of(one, other, differences(one, other))
+    return MachineDifferenceRecord.of(*specs)
 
 
 def listed(specs: Iterable[MachineSpec]) -> Table:
@@ -256,9 +237,8 @@ def shown_difference(one: MachineSpec, other: MachineSpec) -> Iterable[Renderabl
     table = table_of(
         "", "entry", *(f"{spec.name}{column}" for spec in (one, other) for column in ("", ": kind, source"))
     )
-    for difference in found:
-        sides = (cell for entry in (difference.one, difference.other) for cell in _entry_cells(entry))
-        table.add_row(escape(difference.key), *map(escape, sides))
+    for key, pair in found.items():
+        table.add_row(escape(key), *(escape(cell) for entry in pair for cell in _entry_cells(entry)))
     yield table
 
 

@@ -169,12 +169,6 @@ class History:
         """Return how many resumptions (one actor lets another go on) there were up to `time_ps`, in picoseconds."""
         return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
-    def ends_at(self, actor: int, time_ps: int, queue: int) -> Iterator[int]:
-        """Yield the numbers of the kernels of a queue that ended exactly at a time in picoseconds."""
-        for number in self.ends.get((actor, time_ps), ()):
-            if self.kernels[number].queue == queue and self.kernels[number].end == time_ps:
-                yield number
-
     def is_program(self, actor: int) -> bool:
         """Tell whether an actor, by its index, is a thread of the program, and no part of the machine or driver."""
         name = self.names.get(actor, "")
@@ -606,7 +600,9 @@ class _Walk:
         if kernel.place < 1 or submitted_ps >= arrived_ps:
             return None
         before = history.queued[kernel.device, kernel.queue][kernel.place - 1]
-        ended = {number: history.kernels[number] for number in history.ends_at(kernel.actor, arrived_ps, kernel.queue)}
+        numbers = history.ends.get((kernel.actor, arrived_ps), ())
+        ending = {number: history.kernels[number] for number in numbers}
+        ended = {at: one for at, one in ending.items() if one.queue == kernel.queue and one.end == arrived_ps}
         waited_for = [ended[before]] if before in ended else ended.values()
         if all(other.submitted[0] == submitter for other in waited_for):
             return None

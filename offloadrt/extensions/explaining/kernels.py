@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -152,7 +151,7 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
     kernels, _, _ = _found(reference)
     if not kernels:
         yield _none_found(reference)
-    predicate = _pass_of_jacc()
+    predicate: Callable[[Kernel], Any] = installed(ANALYSES, "predicate", "kernels --predicated: ")
     for kernel in kernels:
         try:
             divided = predicate(kernel)
@@ -165,11 +164,6 @@ def predicated_kernels_of(reference: str) -> Iterable[RenderableType]:
             scalars = ", ".join(f"{partial.scalar} ({partial.operator})" for partial in divided.combination.partials)
             yield f"# then, on every device, with the partial values of all: {escape(scalars)}"
             yield escape(divided.combination.source.rstrip())
-
-
-def _pass_of_jacc() -> Callable[[Kernel], Any]:
-    found: Callable[[Kernel], Any] = installed(ANALYSES, "predicate", "kernels --predicated: ")
-    return found
 
 
 def _host_program() -> type[Any] | None:
@@ -203,7 +197,8 @@ def _found(reference: str) -> tuple[list[Kernel], dict[str, Any], list[str]]:
         scenarios, names = [chosen], chosen.function.__globals__
     else:
         scenarios = list(registry.load(path).values())
-        names = _module_at(path)
+        files = ((getattr(module, "__file__", None), module) for module in [*sys.modules.values()])
+        names = next((vars(module) for file, module in files if file == str(path.resolve())), {})
     kernels: dict[int, Kernel] = {}
     programs: dict[str, Any] = {}
     host_program = _host_program()
@@ -234,13 +229,6 @@ def _named(scenario: Scenario) -> list[Kernel]:
         return [] if scenario.kernels is None else list(scenario.kernels())
     except Exception as error:
         raise script_failure(error) from error
-
-
-def _module_at(path: Path) -> dict[str, Any]:
-    for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == str(path.resolve()):
-            return vars(module)
-    return {}
 
 
 def _modules_behind(names: Mapping[str, Any]) -> Iterable[dict[str, Any]]:

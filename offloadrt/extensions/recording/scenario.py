@@ -31,7 +31,7 @@ from offloadrt.runtime.errors import OffloadError
 from offloadrt.study.errors import ParameterError, UserError
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.definition import Figure, Scenario
-from offloadrt.study.scripts.parameters import Parameter, Range, Value, parameters_of
+from offloadrt.study.scripts.parameters import Range, Value, parameters_of
 from offloadrt.study.scripts.tracebacks import innermost
 
 _Configuration = Literal[
@@ -98,20 +98,14 @@ def scenario_of(path: Path) -> Scenario:
             _tell_deaths(run, file, [one for one in runs if one.threads == threads and one != chosen])
             return measured
 
-    figure = Figure(x="configuration", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
-    return Scenario(
-        path.name,
-        replayed,
-        "alex-a100",
-        _parameters(replayed, runs),
-        figure=figure,
-        results=("directives",),
-        path=path,
-    )
+    return _replaying(path, replayed, runs, "configuration", "directives")
 
 
-def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dict[str, Parameter]:
-    """Return the parameters of a recording's scenario; those about ranks only if it has some."""
+def _replaying(path: Path, replayed: Callable[..., Any], runs: Sequence[RunSummary], x: str, result: str) -> Scenario:
+    """Make the scenario of a function that replays a recording; parameters about ranks only if the recording has some.
+
+    x: the parameter along the x axis of its figure. result: the figure that no schedule may change.
+    """
     parameters = parameters_of(replayed)
     known = list(dict.fromkeys(run.threads for run in runs))
     if not any(run.ranks for run in runs):
@@ -120,7 +114,8 @@ def _parameters(replayed: Callable[..., Any], runs: Sequence[RunSummary]) -> dic
     if len(known) > 1:
         words = ", ".join(map(str, known))
         parameters["threads"] = attrs.evolve(parameters["threads"], help=f"host threads; recorded with {words}")
-    return parameters
+    figure = Figure(x=x, y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
+    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=(result,), path=path)
 
 
 def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, RecordedRanges]) -> Scenario:
@@ -198,9 +193,7 @@ def _of_algorithms(path: Path, runs: Sequence[RunSummary], ranges: Mapping[int, 
         measured = run.measured.algorithms, run.measured.barriers
         return {**stdpar.algorithm_figures(*measured), **_ending(recording)}
 
-    figure = Figure(x="implementation", y="elapsed_s", bars=True, title=f"{path.stem}: time of the replay")
-    parameters = _parameters(replayed, runs)
-    return Scenario(path.name, replayed, "alex-a100", parameters, figure=figure, results=("algorithms",), path=path)
+    return _replaying(path, replayed, runs, "implementation", "algorithms")
 
 
 async def _replay(run: Run, recording: Recording, host_compute: float, costs: str) -> dict[str, Value]:

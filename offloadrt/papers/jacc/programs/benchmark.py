@@ -53,9 +53,8 @@ class Directives:
         if key not in self._codes:
             self._codes[key] = (kernel, *self._compiled(kernel, args))  # kept, so that no other kernel gets its id
         _, code, iterations = self._codes[key]
-        await self.thread.parallel(
-            code, *args, default="present", num_gangs=_gangs(code, iterations), iterations=iterations
-        )
+        gangs = None if iterations is None else max(1, -(-iterations // code.team_threads))
+        await self.thread.parallel(code, *args, default="present", num_gangs=gangs, iterations=iterations)
 
     async def update_host(self, array: acc.HostArray) -> None:
         await self.thread.update(acc.host(array))
@@ -125,10 +124,6 @@ class JaccRoutines:
 
 Layer = Directives | JaccRoutines
 """The layer that a benchmark runs on."""
-
-
-def _gangs(code: Kernel, iterations: int | None) -> int | None:
-    return None if iterations is None else max(1, -(-iterations // code.team_threads))
 
 
 Values = Callable[[], Any]
