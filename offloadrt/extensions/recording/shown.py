@@ -13,7 +13,13 @@ from offloadrt.cli.render import table_of
 from offloadrt.extensions.recording.doubts import doubts, doubts_of, loaded
 from offloadrt.extensions.recording.format import Recording, summary
 from offloadrt.extensions.recording.format.recording import Meta
-from offloadrt.extensions.recording.format.summary import ArraySummary, KernelSummary, MessageSummary, ThreadSummary
+from offloadrt.extensions.recording.format.summary import (
+    ArraySummary,
+    DirectiveRecord,
+    KernelSummary,
+    MessageSummary,
+    ThreadSummary,
+)
 from offloadrt.study.reporting.words import seconds, size
 from offloadrt.trace.events import plain_kernel
 
@@ -100,9 +106,9 @@ def _sites(run: Recording) -> RenderableType:
     shown = table_of("\ndirectives", "source", "call", "times", "items", "mapped", "operations", right=(2, 3, 4))
     for found in summary.sites_of(run):
         done = ", ".join(f"{count} {name}" for name, count in found.operations.items())
-        call = found.site.call.removeprefix("__tgt_").removesuffix("_mapper")
+        call = found.call.removeprefix("__tgt_").removesuffix("_mapper")
         mapped = size(found.mapped_bytes) if found.mapped_bytes else ""
-        shown.add_row(escape(found.site.where), call, f"{found.directives:,}", str(len(found.site.items)), mapped, done)
+        shown.add_row(escape(found.source), call, f"{found.times:,}", str(found.items), mapped, done)
     return shown
 
 
@@ -230,23 +236,6 @@ class RecordedRunRecord:
 
 
 @attrs.frozen
-class DirectiveRecord:
-    """The directives of one source line, and how often the real runtime did each operation for them.
-
-    source: the line, as FILE:LINE. call: the runtime's entry point or the routine. times: how many directives ran
-    there. items: the number of map items of each. mapped_bytes: the bytes of these items, all directives together.
-    operations: by name, how often the real runtime did each.
-    """
-
-    source: str
-    call: str
-    times: int
-    items: int
-    mapped_bytes: int
-    operations: dict[str, int]
-
-
-@attrs.frozen
 class RecordingRecord:
     """The JSON record that `show` prints of a recording; all fields but `runs` are about the first run.
 
@@ -266,21 +255,10 @@ class RecordingRecord:
         """Convert a recording to the record that `--json` prints. Raises UserError."""
         runs = loaded(path)
         first = runs[0]
-        directives = [
-            DirectiveRecord(
-                found.site.where,
-                found.site.call,
-                found.directives,
-                len(found.site.items),
-                found.mapped_bytes,
-                found.operations,
-            )
-            for found in summary.sites_of(first)
-        ]
         return cls(
             program=list(first.meta.program),
             runs=[RecordedRunRecord.of(run) for run in runs],
-            directives=directives,
+            directives=summary.sites_of(first),
             kernels=list(summary.kernels_of(first)),
             arrays=list(summary.arrays_of(first)),
             threads=list(summary.threads_of(first)),

@@ -15,7 +15,6 @@ from offloadrt.extensions.recording.format.recording import (
     OmptOperation,
     PartKind,
     Recording,
-    Site,
     Step,
 )
 from offloadrt.extensions.recording.format.slots import COUNTERS, LOADS, NEW_BLOCK, STORES
@@ -24,15 +23,20 @@ _SECTOR: Final = 32
 
 
 @attrs.frozen
-class SiteSummary:
-    """All directives of one source line (site), added up."""
+class DirectiveRecord:
+    """The directives of one source line, and how often the real runtime did each operation for them.
 
-    site: Site
-    directives: int
+    source: the line, as FILE:LINE. call: the runtime's entry point or the routine. times: how many directives ran
+    there. items: the number of map items of each. mapped_bytes: the bytes of these items, all directives together.
+    operations: by name, how often the real runtime did each.
+    """
+
+    source: str
+    call: str
+    times: int
+    items: int
     mapped_bytes: int
-    """The bytes of their map items, all directives together."""
     operations: dict[str, int]
-    """By name: how often the real runtime did each operation for them."""
 
 
 @attrs.frozen
@@ -187,7 +191,7 @@ def _messages_at(recording: Recording, call: int, lists: Sequence[tuple[int, int
 _MOST_RANKS: Final = 6
 
 
-def sites_of(recording: Recording) -> list[SiteSummary]:
+def sites_of(recording: Recording) -> list[DirectiveRecord]:
     """Return the sites (directives of one source line), in the order of the source."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
@@ -207,8 +211,9 @@ def sites_of(recording: Recording) -> list[SiteSummary]:
                 kind = int(columns["operation.kind"][place])
                 done[names.get(kind, f"operation {kind}")] += often
         mapped = 0 if site.is_routine else int(sizes[details[of_site]].sum())
-        found.append(SiteSummary(site, int(of_site.sum()), mapped, dict(done)))
-    return sorted(found, key=lambda one: (one.site.file, one.site.line, one.site.call))
+        record = DirectiveRecord(site.where, site.call, int(of_site.sum()), len(site.items), mapped, dict(done))
+        found.append((site, record))
+    return [record for _, record in sorted(found, key=lambda one: (one[0].file, one[0].line, one[0].call))]
 
 
 def kernels_of(recording: Recording) -> list[KernelSummary]:
