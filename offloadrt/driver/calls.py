@@ -250,8 +250,8 @@ class CallAccounts:
 class DriverCall(msgspec.Struct, eq=False):
     """One call of a driver library in progress.
 
-    ``queue``: number of the stream that the call concerns, -1 for none. ``cause``: number of the directive that makes
-    the call. ``nbytes``: requested size of an allocation. ``begin``: virtual seconds at entry.
+    ``accounts`` counts the call. ``queue``: number of the stream that it concerns, -1 for none. ``cause``: number of
+    the directive that makes it. ``nbytes``: requested size of an allocation. ``begin``: virtual seconds at entry.
     """
 
     accounts: CallAccounts

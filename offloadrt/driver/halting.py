@@ -43,10 +43,7 @@ class Halting:
         self._host_time = host_time
 
     def concerns(self, operation: Operation) -> bool:
-        """Return whether the policy halts the device for an operation; call this before ``begin``.
-
-        A device whose actors have not been started has no kernels to halt.
-        """
+        """Tell whether the policy halts the device, if it has started, for an operation; call this before ``begin``."""
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:

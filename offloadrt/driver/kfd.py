@@ -69,10 +69,7 @@ class KfdCosts:
 
     @classmethod
     def of(cls, spec: MachineSpec, page_size: int) -> KfdCosts:
-        """Return the costs of a machine with pages of ``page_size`` bytes.
-
-        Raises ProfileError when an entry is missing.
-        """
+        """Return a machine's costs with pages of ``page_size`` bytes. Raises ProfileError when an entry is missing."""
         page = "2m" if page_size == int(spec.value("page.size_thp")) else "4k"
         return spec.read(cls, page=page)
 
@@ -290,7 +287,7 @@ class Kfd:
         return self.machine.host_memory.allocate(nbytes)
 
     async def free_host(self) -> None:
-        """Free memory that was allocated from the host's pool."""
+        """Charge the time to free memory of the host's pool; its addresses are not used again, so none is given."""
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:

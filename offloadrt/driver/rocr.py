@@ -548,7 +548,7 @@ class RocrMemory:
             return await self._kfd.allocate_host(nbytes)
 
     async def free_host(self) -> None:
-        """Free memory of the host's pool (hsa_amd_memory_pool_free)."""
+        """Charge the call that frees memory of the host's pool (hsa_amd_memory_pool_free); no address is needed."""
         with self._calls.call("memory_pool_free"):
             await self._kfd.free_host()
 

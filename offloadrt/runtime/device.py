@@ -236,7 +236,7 @@ class ArgumentPassing(Protocol):
     """Passes the arguments of kernel launches through device memory, on one device."""
 
     async def around(self, queue: DirectiveQueue, arguments: int, launch: Callable[[], Awaitable[None]]) -> None:
-        """Copy the launch's `arguments` arguments to the device in `queue`, then call and await `launch`."""
+        """Copy a launch's arguments to the device in `queue`, then await `launch()`. arguments: their number."""
 
     async def release(self) -> None:
         """Free the device memory of this object, at the end of the program."""
@@ -405,7 +405,11 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Allocate a block for `array` at `host_address` (phantom: no bytes). Raises (Array)OutOfDeviceMemory."""
+        """Return the address of a new device block for the memory of `array` at `host_address`, if there is an array.
+
+        phantom: the block has no bytes. Raises OutOfDeviceMemory, or with an array ArrayOutOfDeviceMemory, if the block
+        does not fit.
+        """
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
         except OutOfDeviceMemory as failed:
@@ -560,7 +564,7 @@ class OffloadDevice:
         return array.managed or self._all_managed
 
     def block_size(self, address: int) -> int | None:
-        """Return the bytes of the block that the runtime allocated at this device address; None if there is none."""
+        """Return the size in bytes of the block that the runtime has allocated at this device address; or None."""
         return self._blocks.get(address)
 
     @property

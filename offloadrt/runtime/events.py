@@ -67,7 +67,7 @@ class Awaited:
 
 @attrs.frozen
 class StrandBegan:
-    """Event: the running actor begins a strand (host thread or task), after all signals of any object in `after`.
+    """Event: the running actor begins a strand (host thread or task), after all signals of each object in `after`.
 
     task: if the strand is a deferred task, the object `what` of its `TaskMade`. queue: the strand is a host function in
     this queue, put there when the queue was marked with the object in `after` (`QueueMarked`).
@@ -214,7 +214,7 @@ class BlockAllocated(_OfDirective):
 
 @attrs.define
 class BlockFreed(_OfDirective):
-    """Event: directive number `cause` is about to free a block. array, host_address: the host memory it was for."""
+    """Event: directive `cause` is about to free a device block. array, host_address: the host memory it was for."""
 
     address: int
     nbytes: int
@@ -312,7 +312,7 @@ class PointerAttached:
 
 @attrs.define
 class PointerAssociated:
-    """Event: the program maps memory at `begin` to its own block at `device_address` (omp_target_associate_ptr)."""
+    """Event: the program maps host memory at `begin` to its block at `device_address` (omp_target_associate_ptr)."""
 
     device: int
     array: HostArray
@@ -323,7 +323,7 @@ class PointerAssociated:
 
 @attrs.define
 class PointerDisassociated:
-    """Event: the program ends a mapping that `PointerAssociated` has reported (omp_target_disassociate_ptr)."""
+    """Event: the program ends the association of the host memory at `begin` (omp_target_disassociate_ptr)."""
 
     device: int
     begin: int

@@ -265,7 +265,7 @@ class Section:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of a contiguous section."""
+        """Return the number of bytes of the section's elements, without the gaps between them."""
         nbytes = self.length * self.row_bytes
         for dimension, extent in enumerate(self.inner, 1):
             nbytes = nbytes // self.array.shape[dimension] * extent.length
@@ -329,7 +329,7 @@ Span = HostArray | Section
 
 
 def extent(span: object, call: str) -> tuple[int, int]:
-    """Return address and bytes of `span`: an array, or the range from a section's first to its last byte.
+    """Return (host address, number of bytes) of `span`: an array, or a section from its first to its last byte.
 
     Raises TypeError for any other object, in the name of `call`.
     """

@@ -204,7 +204,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return the violation if a capture forbids ``thread`` to call ``api``, and invalidate the capture; or None."""
+        """Return the violation if a capture forbids ``thread``'s call ``api`` (in ``stream``), and invalidate it."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")

@@ -571,10 +571,7 @@ class PeerCopies:
             await self._context.submit(packet, self._context.costs.copy_submit)
 
     async def can_access(self, peer: int) -> bool:
-        """Return whether this device can access another one's memory (cuDeviceCanAccessPeer).
-
-        Raises DriverError for a device that does not exist.
-        """
+        """Tell whether this device can access another's memory (cuDeviceCanAccessPeer). DriverError for no device."""
         with self._context.call("cuDeviceCanAccessPeer") as call:
             return self._check(call.api, peer).can_access(self._number, peer)
 

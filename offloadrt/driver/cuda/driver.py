@@ -86,7 +86,8 @@ class CudaDriver:
     """The context of one device, with the library's calls by topic: ``driver.memory.alloc``, ``driver.streams.create``.
 
     Copies, launches and prefetches take ``cause``, the number of the directive that requests them. All other calls, and
-    these without ``cause``, belong to the running actor's directive. ``number``: the device's in the process.
+    these without ``cause``, belong to the directive that the calling thread executes. ``number``: of the process's
+    devices, counted from 0, the one that this driver controls.
     """
 
     def __init__(self, process: DriverProcess, number: int) -> None:

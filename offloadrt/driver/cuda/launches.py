@@ -122,7 +122,7 @@ class Kernels:
             await self._submit(self.filling(call.api, dst, value, nbytes, stream, call.cause))
 
     def filling(self, api: str, dst: int, value: int, nbytes: int, stream: Stream, cause: int) -> KernelPacket:
-        """Return a `memset`'s packet without submitting it. api: the call's name in errors; cause: the directive."""
+        """Return a `memset`'s packet, not submitted. api: the call's name in errors; cause: the directive's number."""
         target = self._copies.device_bytes(api, dst, nbytes)
         run = None if target is None else lambda: target(0, nbytes).fill(value)
         writing = Kernel(MEMSET, bytes_per_iteration=1.0, threads_per_team=_MEMSET_THREADS)
@@ -331,7 +331,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph of a graph's present state (cuGraphInstantiate). DriverError on another device."""
+        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError for another device's."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

@@ -60,7 +60,7 @@ class BlockMemory:
         """Allocate a block of device memory, and charge the time of the driver's work; return the block's address.
 
         The caller holds the context lock; errors name ``api``, the caller's API function. A phantom block has no bytes.
-        ``new``: seconds that new segments cost; None: as in cuMemAlloc. Raises OutOfDeviceMemory.
+        ``new``: seconds that new segments cost; None: as in cuMemAlloc. Raises OutOfDeviceMemory if it does not fit.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):

@@ -125,7 +125,7 @@ class MemPool:
         self._reserved_high = max(self._reserved_high, self.reserved)
 
     def find(self, nbytes: int, stream: Stream, after: Mapping[int, int]) -> FreeRange | None:
-        """Return the best free range that an allocation in ``stream`` may use at once; None if there is none.
+        """Return the best free range for ``nbytes`` bytes that ``stream`` may use at once; None if there is none.
 
         Ranges that the same stream freed come first, then the smallest. after: for each other stream's index, how many
         of its frees are known to precede the next command of ``stream``.
@@ -282,7 +282,7 @@ class PinnedRanges:
             self._allocated.add(address)
 
     def remove(self, address: int, *, allocated: bool = False) -> int:
-        """Remove the pinned range that begins at ``address``; return its bytes, or 0 if there is none.
+        """Remove the pinned range that begins at ``address``; return its size in bytes, or 0 if there is none.
 
         allocated: whether the range was allocated pinned; a range of the other kind is not removed.
         """

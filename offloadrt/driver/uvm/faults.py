@@ -160,7 +160,8 @@ REPLAY_POLICIES: Final[Mapping[str, ReplayPolicy]] = MappingProxyType(
 class ReplayChannel:
     """Sends replays (messages that let faulted accesses try again) in order, each after its copies have ended.
 
-    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``). compute: gets them.
+    As in the driver, the fault handler queues a replay here and goes on (``push_replay_on_gpu``). ``compute``: the
+    mailbox of the compute units, which get the replays.
     """
 
     def __init__(self, sim: Simulation, compute: Mailbox) -> None:

@@ -81,7 +81,7 @@ class _Block:
 
 
 class Thrashing:
-    """Finds a device's managed pages that thrash (migrate to and fro); counts in ``counters``. per_block: its pages."""
+    """Finds a device's managed pages that migrate to and fro; ``counters`` counts them. per_block: pages of a block."""
 
     def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
         self.rules: Final = rules

@@ -680,7 +680,10 @@ class VaBlocks:
             self.release_memory(block)
 
     async def copy_home(self, block: ManagedBlock, pages: PageSet, kept: int, cause: int, work: float = 0.0) -> None:
-        """Move pages to the host for ``cause``, after ``work`` seconds; copy only missing bytes. kept: copies left."""
+        """Move pages of a block from this device to the host, after ``work`` seconds, for directive ``cause``.
+
+        Pages of which the host has valid copies are not copied. ``kept``: the pages of which the device keeps a copy.
+        """
         moved = pages & ~block.host_copy
         self.unmap(block, pages & ~kept)
         self.protect(block, kept)

@@ -203,11 +203,11 @@ class ToldCalls:
     # memory
 
     def allocated(self, number: int, device: int, address: int, nbytes: int) -> None:
-        """Report an allocation of device memory. number: that of its call (`call`)."""
+        """Report an allocation of device memory at `address`. number: the number that `call` has given its call."""
         self._observer.handle(ev.BlockAllocated(number, device, address, nbytes, None, 0))
 
     def freed(self, number: int, device: int, address: int) -> None:
-        """Report a free of device memory. number: that of its call (`call`)."""
+        """Report a free of device memory at `address`. number: the number that `call` has given its call."""
         self._observer.handle(ev.BlockFreed(number, device, address, 0, None, 0))
 
     def copied(self, name: str, driver: CudaDriver, stream: Stream, destination: CopyEnd, source: CopyEnd) -> None:
@@ -239,8 +239,8 @@ class ToldCalls:
     def copies(self, number: int, destination: CopyEnd, source: CopyEnd, shows_host: bool = True) -> None:
         """Report a copy that is queued in its stream.
 
-        number: that of its call (`call`). destination, source: the memory at both ends. shows_host: whether it accesses
-        host memory directly, without staging.
+        number: the number that `call` has given its call. destination, source: the memory at both ends. shows_host:
+        whether the copy accesses host memory directly, without staging.
         """
         nbytes = _nbytes(source)
         if isinstance(source, DeviceArray) and isinstance(destination, DeviceArray):
@@ -265,7 +265,7 @@ class ToldCalls:
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
         """Report a kernel launch with these arguments, and what memory the kernel is known to use.
 
-        number: that of its call.
+        number: the number that `call` has given its call.
         """
         if (watch_kernel := self._observer.watch_kernel) is None:
             return
@@ -276,7 +276,7 @@ class ToldCalls:
         watch.submitted(None)  # reports all uses now, as its run shows none
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
-        """Report a memset of a device array as a write of all its bytes. number: that of its call (`call`)."""
+        """Report a memset of a device array as a write of all its bytes. number: the number given by `call`."""
         use = ev.MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
         self._observer.handle(ev.KernelSubmitted(number, device, "memset", (use,)))
 

@@ -19,9 +19,10 @@ _COMPILERS: Final = {
 
 
 class Recordings:
-    """Reads recordings for the commands; its methods are those of `ProgramFiles` (`study/scripts/definition.py`).
+    """Reads recordings for the commands `offloadrt run`, `show`, `stats` and `kernels`.
 
-    Each method imports what it needs, so that other commands start fast.
+    `ProgramFiles` (`study/scripts/definition.py`) explains the methods. Each imports what it needs, so that other
+    commands start fast.
     """
 
     sources = tuple(_COMPILERS)

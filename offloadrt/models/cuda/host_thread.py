@@ -131,7 +131,7 @@ class HostThread(CallingThread):
         return array
 
     async def malloc(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> DeviceArray:
-        """Allocate memory of the current device (cudaMalloc). Raises OutOfDeviceMemory."""
+        """Allocate memory of the current device (cudaMalloc). Raises OutOfDeviceMemory if it does not fit."""
         lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
         nbytes = DeviceArray(0, lengths, element).nbytes
         context = await self._context()
@@ -218,7 +218,7 @@ class HostThread(CallingThread):
     async def host_register(self, array: HostArray) -> None:
         """Pin an existing array of the host (cudaHostRegister, hipHostRegister).
 
-        Raises DriverError when a part of it is pinned already, and FreedHostMemory.
+        Raises DriverError when a part of it is pinned already, and FreedHostMemory when it was freed.
         """
         self.program.devices[self._device].check_alive(array, "cudaHostRegister")
         await (await self._context()).driver.pinning.register(array.address, array.nbytes)
@@ -236,7 +236,7 @@ class HostThread(CallingThread):
         The call returns when the real one does: after the completion of a copy from pinned memory or to the host, and
         at once for a copy between or within devices. Pageable memory is staged when the stream is empty, or at once for
         few bytes (``staging.inline``). Raises DriverError for device memory that is freed or unallocated, and for a
-        destination too small; FreedHostMemory.
+        destination too small; FreedHostMemory for a host array that was freed.
         """
         context = await self._context()
         stream = await self._stream(context, None, "cudaMemcpy")
@@ -291,7 +291,8 @@ class HostThread(CallingThread):
     ) -> DeviceArray:  # fmt: skip
         """Allocate memory for later commands of a stream (cudaMallocAsync, cudaMallocFromPoolAsync).
 
-        pool: by default the device's. Raises OutOfDeviceMemory, and DriverError for a pool of another device.
+        pool: by default the device's. Raises OutOfDeviceMemory if it does not fit, and DriverError for a pool of
+        another device.
         """
         lengths, element = shape_of("device memory", shape), element_of("device memory", dtype)
         context = await self._context()

@@ -44,7 +44,10 @@ class CUDAOptions(ProgramOptions):
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
-        """Return the options with the default stream that the environment variables choose. Raises ValueError."""
+        """Return the options with the default stream that `environment` chooses (nvcc's option, as a variable).
+
+        Raises ValueError if the variable is neither true nor false. spec: not used.
+        """
         return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 
 
@@ -86,10 +89,7 @@ class CUDA(OffloadProgram[HostThread]):
         return HostThread(self, self.context, self._state, number, num_threads, barrier, heap, stack)
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run `num_threads` host threads, each `await body(t)`; return their results by thread number.
-
-        After a warm start the devices' contexts exist already.
-        """
+        """Run `num_threads` host threads, each `await body(t)`; return their results by thread number."""
         if not self._contexts and not self._unstarted and has_devices(self.machine.spec):
             for number in range(len(self.devices)):
                 await self._make_context(number)

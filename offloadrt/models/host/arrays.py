@@ -197,7 +197,7 @@ class ProgramArrays:
         return home
 
     def free(self, array: HostArray) -> None:
-        """Give the memory of a heap array back to the arena that it came from. Raises InvalidFree."""
+        """Give a heap array's memory back to its arena. Raises InvalidFree as `take_heap_block` does."""
         self.take_heap_block(array).append(array.address)
         self.forget(array)
 

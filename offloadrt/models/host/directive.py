@@ -205,9 +205,9 @@ async def in_directive(
     outlives the directive and takes its work; it is not drained here. mandatory: whether a failing driver call is
     fatal; it is not for a routine that returns an error code. make_queue: the class of the directive's queue.
 
-    Returns the device. Raises InvalidDevice, DeviceEnded and what the work raises; the messages of a MappingError are
-    all that LLVM would have printed. A failing construct ends the device, as it ends a real program. If the construct
-    is left early, as at a timeout, another actor finishes it (`abandon`).
+    Returns the device. Raises InvalidDevice for an unknown device, DeviceEnded for one that a fatal error has ended,
+    and what the work raises; a MappingError's messages are all that LLVM would have printed. A failing construct ends
+    the device, as it ends a real program. If it is left early, as at a timeout, another actor finishes it (`abandon`).
     """
     if program.globals.pending:
         await program.globals.load()

@@ -95,7 +95,7 @@ class ProgramOptions:
         return self.num_devices
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> Self:
-        """Return the options as the program's environment variables change them on this machine. Raises ValueError."""
+        """Return the options as `environment` changes them on a machine. ValueError for a variable's invalid value."""
         return self
 
 
@@ -157,9 +157,9 @@ T = TypeVar("T", bound="ProgramThread")
 class OffloadProgram(ABC, Generic[T]):
     """A program on a machine, in any programming model, whose class of host threads is `T`.
 
-    drivers: by process and device. on_devices: the options of the offloading runtime on every device. Raises ValueError
-    for an unknown name as an option's value, or if the memory configuration needs a `host_program` and there is none;
-    UnifiedMemoryUnavailable when the devices lack what that configuration requires.
+    drivers: the driver libraries, by process and device. on_devices: the offloading runtime's options on every device.
+    Raises ValueError for an unknown name as an option's value, or if the memory configuration needs a `host_program`
+    and there is none; UnifiedMemoryUnavailable when the devices lack what that configuration requires.
 
     A program ends with `finish`: background work of the threads completes, and pooled device memory is returned.
     """
@@ -325,7 +325,7 @@ class OffloadProgram(ABC, Generic[T]):
     # devices
 
     def device(self, number: int, call: str = "") -> OffloadDevice:
-        """Return the device with this number. Raises InvalidDevice; the message names the caller, `call`."""
+        """Return the device with this number. InvalidDevice, naming `call`, if the program has no such device."""
         if get_ident() != self.sim.thread:
             raise self.sim.in_wrong_thread()
         if not 0 <= number < self.num_devices:
@@ -449,6 +449,7 @@ class ProgramThread(ABC):
     def free(self, array: HostArray) -> Awaitable[object] | None:
         """Give the memory of a heap array back to the heap of the thread that allocated it.
 
+        Returns None; in models whose free takes virtual time, returns an awaitable that ends when the memory is free.
         Raises InvalidFree for another array, or for a second free.
         """
         self.program.arrays.free(array)
@@ -460,8 +461,8 @@ class ProgramThread(ABC):
 
         By default memory lies at the socket of each device. Devices at another socket, and memory staged for them, use
         the link between the sockets (``numa.socket_bw``); kernels that use the array in place do not use that link
-        here. The call takes no time. Raises FreedHostMemory, ValueError for an unknown socket, and ProfileError on a
-        machine whose sockets are not described (``pcie.sockets``).
+        here. The call takes no time. Raises FreedHostMemory for a freed array, ValueError for an unknown socket, and
+        ProfileError on a machine whose sockets are not described (``pcie.sockets``).
         """
         self.program.devices[0].check_alive(array, "mbind")
         self.program.machine.sockets.bind(array.address, array.nbytes, socket)
@@ -471,7 +472,7 @@ class ProgramThread(ABC):
         """Write to all pages of an array that was made without `fill`.
 
         On an APU, untouched pages are populated now, at the cost of that work, instead of when a kernel or a copy
-        accesses them. Raises FreedHostMemory.
+        accesses them. Raises FreedHostMemory for an array that was freed.
         """
         self.program.devices[0].check_alive(array, "first_touch")
         if (tell := self.program.tell) is not None:
@@ -484,7 +485,7 @@ class ProgramThread(ABC):
         For managed memory with the advice `read_mostly`, a read (`writes=False`) leaves the devices' copies valid.
 
         Managed memory that the device owns comes back by page faults; other memory takes no time here. The thread's
-        computation with the data is not included. Raises FreedHostMemory.
+        computation with the data is not included. Raises FreedHostMemory for an array that was freed.
         """
         begin, nbytes = extent(place, "host_access")
         array = array_of(place)

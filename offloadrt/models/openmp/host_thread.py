@@ -338,8 +338,9 @@ class HostThread(RoutineCaller):
         """Run a kernel with these arguments on a device: ``target teams distribute parallel for``.
 
         arguments: in the kernel's order. A HostArray is captured: mapped as `maps` says, else implicitly. Numbers are
-        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers. clauses: see
-        `TargetClauses`. Raises MappingError, IllegalAddress, and what the driver raises.
+        firstprivate, a DevicePointer is passed as it is, `pointees` follows stored pointers. clauses: `TargetClauses`.
+        Raises MappingError for a map that LLVM refuses, IllegalAddress if the kernel uses memory that it may not use,
+        and what the driver raises.
         """
         return self.run(self.construct_target(kernel, *arguments, **clauses))
 

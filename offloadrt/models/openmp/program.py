@@ -51,7 +51,7 @@ class OpenMPOptions(DeviceOptions, ProgramOptions):
             raise ValueError(f"{OFFLOAD} is {self.target_offload!r}; it can be {', '.join(_TARGET_OFFLOAD)}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> OpenMPOptions:
-        """Return the options with the memory configuration that the environment variables choose. Raises ValueError."""
+        """Return the options with the memory configuration that `environment` chooses; ValueError for a bad value."""
         offload = environment.get(OFFLOAD, self.target_offload).strip().lower()
         chosen = attrs.evolve(self, target_offload=offload)
         if self.configuration == "environment":

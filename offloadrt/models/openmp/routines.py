@@ -475,7 +475,7 @@ class RoutineCaller(ProgramThread):
     def prefetch(self, place: HostArray | Section, to_host: bool = False) -> Awaitable[object]:
         """Migrate an array, or a section, to the device or to the host, and wait for it: cuMemPrefetchAsync.
 
-        Raises DriverError when the program uses no managed memory, and FreedHostMemory.
+        Raises DriverError when the program uses no managed memory, and FreedHostMemory for a freed array.
         """
         begin, nbytes = extent(place, "prefetch")
 
@@ -492,7 +492,7 @@ class RoutineCaller(ProgramThread):
         device, and devices with a link to that one access it there. `accessed_by` maps it in the default device's page
         table in advance. With `read_mostly`, each device and the host keep a copy of what they read until somebody
         writes. `prefer_nothing`, `not_accessed_by` and `not_read_mostly` undo these. Raises DriverError when the
-        program uses no managed memory, and FreedHostMemory.
+        program uses no managed memory, and FreedHostMemory for a freed array.
         """
         begin, nbytes = extent(place, "advise")
 
@@ -511,7 +511,11 @@ def initial_device(t: RoutineCaller) -> int:
 def in_routine(
     t: RoutineCaller, name: str, device: int | None, work: Work, *, mandatory: bool = True
 ) -> Awaitable[OffloadDevice]:
-    """Run `work` as an OpenMP routine of thread `t`. mandatory: whether a failing driver call ends the device."""
+    """Run `work` as the OpenMP routine `name` of thread `t`; return the device on which it ran.
+
+    device: the device's number; None for the thread's default one. mandatory: whether a driver call that fails makes
+    the device unusable from then on.
+    """
     return in_directive(t.program, name, chosen(t, device), work, mandatory=mandatory)
 
 
@@ -521,10 +525,10 @@ def is_host(t: RoutineCaller, device: int | None) -> bool:
 
 
 def chosen(t: RoutineCaller, device: int | None) -> int:
-    """Return the number of the device that an argument means: None is thread `t`'s default one. Raises TypeError.
+    """Return the number of the device that the argument `device` means; None means thread `t`'s default one.
 
-    Where the program can use no device, the initial device stands in for all of them. Raises InvalidDevice if that is
-    forbidden (OMP_TARGET_OFFLOAD=mandatory).
+    Where the program can use no device, the host (the initial device) stands in for all. Raises InvalidDevice if that
+    is forbidden (OMP_TARGET_OFFLOAD=mandatory), and TypeError for a number that is not whole.
     """
     number = t.default_device if device is None else device
     if device is not None and not is_integer(device):

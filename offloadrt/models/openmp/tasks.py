@@ -224,7 +224,7 @@ async def wait_for(tasks: Iterable[Task], tell: Tell | None = None) -> None:
 
 
 async def taskwait(region: TaskRegion, depends: tuple[Depend, ...] = (), tell: Tell | None = None) -> None:
-    """Wait for a host thread's tasks (`region`); with `depends`, only for those that precede a task with `depends`."""
+    """Wait for a thread's tasks (`region`), or those that precede a task with `depends`. tell: reports it as events."""
     if depends:
         await wait_before(region, depends, tell)
         return

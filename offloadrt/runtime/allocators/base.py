@@ -41,7 +41,7 @@ class DeviceAllocator(Protocol):
     def __init__(self, site: AllocatorSite) -> None: ...
 
     def allocate(self, nbytes: int, phantom: bool) -> Awaitable[int]:
-        """Allocate a device block, a `phantom` one without bytes; return its address. Raises OutOfDeviceMemory."""
+        """Return the address of a new device block (`phantom`: without bytes). OutOfDeviceMemory if it does not fit."""
 
     def free(self, address: int) -> Awaitable[None]: ...
 

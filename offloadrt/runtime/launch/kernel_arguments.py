@@ -132,7 +132,7 @@ class Reachable:
     device: OffloadDevice
 
     def view(self, address: int, nbytes: int) -> Bytes:
-        """Return the bytes [address, address + nbytes) as a writable NumPy view. Raises InvalidDeviceAddress."""
+        """Return the bytes [address, address + nbytes) as a writable view; InvalidDeviceAddress if out of reach."""
         device = self.device
         if reaches_host(device) and (contents := device.machine.host_memory.contents).find(address) is not None:
             return contents.view(address, nbytes)

@@ -58,9 +58,9 @@ from offloadrt.sim import Actor
 class OffloadedRegion:
     """A target region as a compiler prepares it; it may run any number of times.
 
-    items: the map items. arguments: the arguments of the kernel's body in order: HostArray, DevicePointer, Pointees or
-    a value. follows: those of them that lead the kernel to further addresses. blocks: its known accesses through
-    pointers, reads first.
+    launch: the kernel and its grid. items: the map items. arguments: the arguments of the kernel's body in order:
+    HostArray, DevicePointer, Pointees or a value. follows: those of them that lead the kernel to further addresses.
+    blocks: its known accesses through pointers, reads first.
     """
 
     launch: Launch
@@ -412,7 +412,7 @@ async def target(
     """Run a target region: map its items, launch its kernel, end the mappings. The caller then synchronizes `queue`.
 
     call: the directive's name in errors. globals_of: returns where the kernel finds a global that `region` does not
-    map. Raises MappingError and DriverError.
+    map. Raises MappingError for a map that LLVM refuses, and DriverError for a driver call that fails.
     """
     hooks, items = device.hooks, region.items
     if hooks.before_target is not None:

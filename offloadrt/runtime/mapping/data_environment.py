@@ -570,7 +570,10 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Return the source of a copy that writes an attached pointer's device value to the device."""
+    """Return what to copy to the device to attach a pointer: its value for the device, at its host address.
+
+    shadow: the runtime's record of the attached pointer, with its address and value on host and device.
+    """
     return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 
 
@@ -686,7 +689,7 @@ async def target_data_update(
 
 
 def strided_pieces(item: MapItem, specification: bool) -> list[tuple[int, int]]:
-    """Return host address and bytes of each contiguous piece of a section with gaps (`targetDataNonContiguous`).
+    """Return (host address, number of bytes) of each contiguous piece of a section (`targetDataNonContiguous`).
 
     LLVM 22 multiplies each lower bound by the stride. It copies only the first element of the innermost dimension that
     it has not merged with the next one. It starts at the begin of the array and ignores leading subscripts.

@@ -215,7 +215,7 @@ class Lookup:
 
 
 class PresentTable:
-    """The present table of one device, by host address. Seconds of a search: lookup_s, and level_s a level."""
+    """The present table of one device, by host address. lookup_s: seconds of a search; level_s: more for each level."""
 
     __slots__ = ("_begins", "_entries", "_level_s", "_lookup_s", "generation", "known", "search_s")
 

@@ -15,7 +15,7 @@ FAIL = -1
 async def associate_pointer(
     device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
 ) -> int:
-    """Map [begin, begin + nbytes) to `device_address` with an infinite count (`associatePtr`); FAIL if mapped."""
+    """Map host memory to `device_address` with an infinite count (`associatePtr`); return SUCCESS or FAIL (mapped)."""
     if device.tell is not None:
         device.tell(PointerAssociated(device.number, array, begin, device_address, nbytes))
     await device.table_lock.enter(device.costs.insert)
@@ -50,7 +50,7 @@ async def associate_pointer(
 
 
 async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: int) -> int:
-    """Remove an association as `disassociatePtr` does; return FAIL if there is none, or it is mapped or held."""
+    """Remove an association (`disassociatePtr`); return SUCCESS, or FAIL if there is none or a map uses it."""
     if device.tell is not None:
         device.tell(PointerDisassociated(device.number, begin))
     await device.table_lock.enter(device.costs.erase)

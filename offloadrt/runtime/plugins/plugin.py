@@ -154,10 +154,7 @@ class DevicePlugin(Protocol):
         """Make the queue's stream wait for the event; the host does not wait."""
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for everything in the queue, then return its stream to the pool unless the queue lasts.
-
-        There is nothing to do for a queue without a stream.
-        """
+        """Wait for all work in the queue, then return its stream, if it has any, to the pool unless the queue lasts."""
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
         """Fill the device's page table for a range of host memory, so that kernels do not fault there."""

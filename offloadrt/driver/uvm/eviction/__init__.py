@@ -20,7 +20,7 @@ from offloadrt.registry import Registry, broken
 
 
 class BlockInUse:
-    """One block of managed memory as an eviction policy reads it: the numbers in `ManagedBlock`, unchangeable."""
+    """Lets an eviction policy read, but not change, the attributes of one `ManagedBlock` that are whole numbers."""
 
     __slots__ = ("_block",)
 

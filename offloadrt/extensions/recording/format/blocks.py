@@ -393,7 +393,10 @@ class SeparateCopies:
             self._device_newer.pop(stretch, None)
 
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
-        """Record that the host loads (kind 1) or stores (2) these bytes; find loads of what only the device has."""
+        """Record that the host loads (kind 1) or stores (kind 2) these bytes.
+
+        A load of bytes whose newest values only the device has adds a sentence to `findings`.
+        """
         for stretch in self._stretches(block, address, nbytes):
             kernel = self._device_newer.pop(stretch, None)
             if kernel is not None and kind & LOADS:
@@ -562,10 +565,11 @@ class MemoryEvents:
         return block
 
     def freed(self, address: int, nbytes: int, task: TaskRow) -> list[HostBlock]:
-        """End the arrays in memory that a task frees: an allocation, or all that map items made known there.
+        """End the arrays in memory that a task frees, and return these arrays.
 
-        Where an explicit task ends its own variables, touches from before it began were of other variables, at the same
-        addresses of the stack.
+        That is the allocation at `address`; without one, all arrays in [address, address + nbytes) that only map items
+        have made known. Touches of such arrays from before an explicit task began are dropped: they were of other
+        variables, at the same addresses of the stack.
         """
         block = self.arrays.free(address)
         if block is not None:

@@ -73,9 +73,9 @@ class LoweredItem:
 
 
 class LoweredProgram:
-    """Makes directives from the runtime calls (`__tgt_…`) of compiled OpenMP code; each is then run by ``t.run``.
+    """Makes directives from the runtime calls (`__tgt_…`) of compiled OpenMP code; `HostThread.run` runs each.
 
-    It has the program's arrays by address.
+    It knows which of the program's arrays lies at each host address, because the calls pass addresses only.
     """
 
     def __init__(self, program: OpenMP) -> None:

@@ -276,8 +276,8 @@ class ObservedReplay:
     def uses_device(self, where: str, call: str, cause: int, device: int, use: MemoryUse) -> None:
         """Report that an MPI call of the running thread uses device memory, like a directive with one memory access.
 
-        where, call: the call's source line and name. cause: the number of the directive that stands for the call. use:
-        the access to the memory.
+        where, call: the call's source line and name. cause: the number of the directive that stands for the call.
+        device: the number of the device whose memory it is. use: the access to the memory.
         """
         self.comes_to(where)
         self._tell(DirectiveBegan(cause, device, call))

@@ -264,14 +264,14 @@ class Routines:
         return attrs.evolve(found[1], address=_NOWHERE | found[1].address) + (address - found[0])
 
     def block_at(self, address: int) -> DevicePointer | None:
-        """Return the block of omp_target_alloc that now has a recorded address; None if there is none."""
+        """Return a pointer to the block of omp_target_alloc, not freed yet, that holds a recorded address; or None."""
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
-        """Return the block of omp_target_alloc that a kernel uses at a recorded address; None if there is none.
+        """Return a pointer to the block of omp_target_alloc that holds an address which a kernel used; or None.
 
-        was_freed: whether it was freed before the kernel when recorded; if not, a free in this run is ignored.
+        address: as recorded. was_freed: whether the program had freed the block before; if not, a free now is ignored.
         """
         block = self.block_at(address)
         found = self._freed.before(address) if block is None and not was_freed else None
