@@ -181,9 +181,9 @@ class References:
         return held[0] if len(held) == 1 else None
 
     def gone(self, device: int, item: MapItem, directive: Directive) -> tuple[str, Story] | None:
-        """Return the array of which a directive finds no mapping, and the report line on who released that.
+        """Return an array of which a directive finds no mapping, and the report line on who released the mapping.
 
-        Returns None if no such release is unordered with the directive.
+        Returns None if the directive is ordered with all releases of the mapping.
         """
         if not self.strands.concurrent or self.strands.has_queues:
             return None

@@ -166,7 +166,7 @@ class Versions:
             host.left = mine.value
 
     def not_brought(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> bool:
-        """Attach `doubt` to device bytes, not brought by a map, that differ from the host's; return whether any do."""
+        """Attach `doubt` to device bytes that a map did not bring, if they differ on the host; tell whether any do."""
         differ = [mine for host, mine in self._pairs(device, entry, host_begin, nbytes) if _differ(mine.value, host)]
         for mine in differ:
             mine.doubt = mine.doubt or doubt

@@ -31,8 +31,8 @@ class Brought:
     """Describes the bytes that a copy moves, so that copies which bring nothing new can be found.
 
     value: a digest, which is equal for equal bytes of one host range. nothing: whether the copy changes nothing,
-    because the target had the same bytes before; None if that is not known. If it is None, `value` is the digest of
-    what the host had before the copy; otherwise of the bytes that the copy transfers.
+    because the target had the same bytes before; None if that is not known. Then `value` is the digest of what the host
+    had before the copy; if `nothing` is known, it is that of the bytes that the copy transfers.
     """
 
     value: object

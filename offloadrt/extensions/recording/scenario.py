@@ -339,7 +339,7 @@ def _doubts(path: Path, run: RunSummary, recording: Recording) -> tuple[str, ...
 
 
 def loaded(path: Path, run: RunSummary) -> Recording:
-    """Load one run of a recording; it is cached until the file changes. Raises RecordingError."""
+    """Load one run of a recording, cached until the file changes. Raises RecordingError if it cannot be read."""
     return _loaded(path, run, (path / "meta.json" if path.is_dir() else path).stat().st_mtime_ns)
 
 
@@ -367,7 +367,7 @@ _DECLARED: Final = {
 def read_declared(path: Path) -> dict[str, Kernel]:
     """Read the kernels of a file, each a table such as ``[kernel."main_l10"]`` with ``flops_per_iteration = 2``.
 
-    Raises RecordingError with the file, the kernel and the field.
+    Raises RecordingError for a wrong file; the message names the file, the kernel and the field.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

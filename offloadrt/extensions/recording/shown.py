@@ -34,7 +34,10 @@ _MOST_KERNELS = 3
 
 
 def recording(path: Path) -> Iterable[RenderableType]:
-    """Yield what `show` prints: runs, and of the first run directives, kernels, arrays, threads. Raises UserError."""
+    """Yield what `show` prints: runs, and of the first run directives, kernels, arrays and threads.
+
+    Raises UserError if the recording cannot be read.
+    """
     runs = loaded(path)
     yield f"[bold]{escape(path.name)}[/]: {escape(' '.join(runs[0].meta.program))}  ({escape(str(path))})"
     yield _runs(runs)
@@ -67,7 +70,7 @@ def _host_times(runs: Iterable[Recording]) -> Iterable[str]:
 
 
 def statistics(path: Path) -> Iterable[RenderableType]:
-    """Yield what `stats` prints: what the real runtime did in the recorded runs. Raises UserError."""
+    """Yield what `stats` prints: what the real runtime did in each run. UserError for an unreadable recording."""
     for run in loaded(path):
         yield f"\n[bold]{escape(run.name)}[/]"
         shown = table_of("what the real runtime did", "operation", "times", "bytes", right=(1, 2))
@@ -78,7 +81,7 @@ def statistics(path: Path) -> Iterable[RenderableType]:
 
 
 def kernels(path: Path) -> Iterable[RenderableType]:
-    """Yield the kernels of each run of a recording. Raises UserError."""
+    """Yield what `kernels` prints: the kernels of each run. Raises UserError for an unreadable recording."""
     for run in loaded(path):
         yield f"[bold]{escape(run.name)}[/]"
         yield _kernels(run)
@@ -252,7 +255,7 @@ class RecordingRecord:
 
     @classmethod
     def of(cls, path: Path) -> RecordingRecord:
-        """Convert a recording to the record that `--json` prints. Raises UserError."""
+        """Convert a recording to the record that `--json` prints. Raises UserError if it cannot be read."""
         runs = loaded(path)
         first = runs[0]
         return cls(
@@ -286,7 +289,7 @@ class RealRuntimeRecord:
 
     @classmethod
     def all_of(cls, path: Path) -> list[RealRuntimeRecord]:
-        """Convert all runs of a recording to the records that `--json` prints. Raises UserError."""
+        """Convert all runs of a recording to the records that `--json` prints. UserError if it cannot be read."""
         return [
             cls(
                 run.run,
@@ -306,7 +309,7 @@ class RecordedKernelsRecord:
 
     @classmethod
     def all_of(cls, path: Path) -> list[RecordedKernelsRecord]:
-        """Convert all runs of a recording to the records that `--json` prints. Raises UserError."""
+        """Convert all runs of a recording to the records that `--json` prints. UserError if it cannot be read."""
         return [cls(run.run, list(summary.kernels_of(run))) for run in loaded(path)]
 
 

@@ -121,7 +121,7 @@ def _version_of(path: Path) -> str | None:
 
 
 def recorder_library(compiler: Compiler) -> Path:
-    """Return the library, built by `compiler`, to preload into a program to record it. Raises ToolchainMissing."""
+    """Return the library to preload into a program to record it. ToolchainMissing if `compiler` cannot build it."""
     # Each malloc and free of the program looks at its thread: hence no lookup of symbols, and a model of TLS.
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread"]
     return _compiled(compiler, "recorder.so", _sources("recorder", "c"), [*flags, _layout()], ["-shared", "-ldl"])
@@ -130,20 +130,20 @@ def recorder_library(compiler: Compiler) -> Path:
 def device_runtime(compiler: Compiler) -> Path:
     """Return the path of the object file that runs kernels on the host, as the device's part of a recorded program.
 
-    It is linked into device images, and executes the kernels' grids. Raises ToolchainMissing.
+    It is linked into device images, and executes the kernels' grids. Raises ToolchainMissing if it cannot be compiled.
     """
     flags = ["-std=gnu17", "-O2", "-g", "-fPIC", _layout()]
     return _compiled(compiler, "device.o", _sources("device", "c"), flags, ["-r", "-nostdlib"])
 
 
 def program_markers(compiler: Compiler) -> Path:
-    """Return the path of the object file that stands in for the NVTX and rocTX libraries. Raises ToolchainMissing."""
+    """Return the object file in place of NVTX's and rocTX's libraries. ToolchainMissing if it cannot be compiled."""
     flags = ["-std=gnu17", "-O2", "-fPIC"]
     return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
-    """Return the compiler plugin that adds counters; None without LLVM's headers. Raises ToolchainMissing."""
+    """Return the plugin that adds counters; None without LLVM's headers. ToolchainMissing if it cannot be compiled."""
     headers = _llvm_headers(compiler)
     if headers is None:
         return None
@@ -428,7 +428,7 @@ def _is_input(argument: str) -> bool:
 
 
 def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
-    """Return the command that compiles for recording, with the compiler's path. Raises ToolchainMissing."""
+    """Return the command that compiles for recording, with the compiler's path; ToolchainMissing without a compiler."""
     compiler = find_compiler(language)
     kept, openmp = rewrite(arguments, language)
     if language == "fc":
@@ -463,7 +463,7 @@ def _plugin_of(compiler: Compiler) -> str | None:
 
 
 def compile_for_recording(language: Language, arguments: Sequence[str]) -> None:
-    """Replace this process by the compiler that compiles for recording. Raises ToolchainMissing."""
+    """Replace this process by the compiler that compiles for recording. ToolchainMissing if there is no compiler."""
     command = compiler_command(language, arguments)
     os.execv(command[0], command)
 
@@ -527,7 +527,7 @@ class RecordedRun:
 
 
 def parse_stop_after(text: str) -> tuple[int | None, float | None]:
-    """Read `--stop-after`: a number of directives (`1000`), or seconds (`30s`). Raises RecordingRefused."""
+    """Return (directives, seconds), one of them None, of `--stop-after 1000` or `30s`. RecordingRefused for others."""
     number, seconds = (text[:-1], True) if text.endswith("s") else (text, False)
     try:
         value = float(number) if seconds else int(number)
@@ -549,7 +549,7 @@ def record(
 
     The folder `raw` is made anew. `progress` is called with directives and seconds so far, about twice a second. Raises
     RecordingRefused if the program cannot be run, if it calls no offloading runtime, or if something else has the name
-    of `raw`; ToolchainMissing.
+    of `raw`, and ToolchainMissing if there is no compiler to build the recorder.
     """
     program = shutil.which(command[0])
     if program is None:

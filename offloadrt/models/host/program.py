@@ -159,9 +159,8 @@ class OffloadProgram(ABC, Generic[T]):
 
     drivers: the driver libraries, by process and device. on_devices: the offloading runtime's options on every device.
     Raises ValueError for an unknown name as an option's value, or if the memory configuration needs a `host_program`
-    and there is none; UnifiedMemoryUnavailable when the devices lack what that configuration requires.
-
-    A program ends with `finish`: background work of the threads completes, and pooled device memory is returned.
+    and there is none; UnifiedMemoryUnavailable when the devices lack what that configuration requires. A program ends
+    with `finish`: background work of the threads completes, and pooled device memory is returned.
     """
 
     tells_uses: ClassVar[bool] = False
@@ -482,10 +481,9 @@ class ProgramThread(ABC):
     def host_access(self, place: Span, writes: bool | None = None) -> Awaitable[object]:
         """Read or write all of `place` (an array or a section) on the host; `writes` says which, for `offloadrt check`.
 
-        For managed memory with the advice `read_mostly`, a read (`writes=False`) leaves the devices' copies valid.
-
         Managed memory that the device owns comes back by page faults; other memory takes no time here. The thread's
-        computation with the data is not included. Raises FreedHostMemory for an array that was freed.
+        computation with the data is not included. For managed memory with the advice `read_mostly`, a read
+        (`writes=False`) leaves the devices' copies valid. Raises FreedHostMemory for an array that was freed.
         """
         begin, nbytes = extent(place, "host_access")
         array = array_of(place)

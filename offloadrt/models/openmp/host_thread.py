@@ -307,10 +307,9 @@ class HostThread(RoutineCaller):
     def target_data(self, *clauses: Clause, device: int | None = None, if_: bool = True) -> TargetData:
         """Make a data region: ``async with t.target_data(…) as pointers:``.
 
-        The region gives the device pointers of use_device_ptr and use_device_addr by array.
-
-        An error inside the region ends the program, so the region is not closed. When a timeout leaves the region, its
-        mappings end without being copied back.
+        The region gives the device pointers of use_device_ptr and use_device_addr by array. An error inside the region
+        ends the program, so the region is not closed. When a timeout leaves the region, its mappings end without being
+        copied back.
         """
         check_logical("target data", if_=if_)
         items = lower_data(clauses, "target data", self.declarations.mappers)

@@ -102,10 +102,9 @@ class RoutineCaller(ProgramThread):
     ) -> DevicePointer | None:
         """Allocate device memory; on the initial device, allocate from the host's heap.
 
-        Returns None when no memory is left, or for 0 bytes.
-
-        The memory has no element type: pass ``pointer.viewed(np.float64)`` to a kernel that is a loop nest. phantom:
-        whether the memory has a size without bytes; by default as the program's arrays.
+        Returns None when no memory is left, or for 0 bytes. The memory has no element type: pass
+        ``pointer.viewed(np.float64)`` to a kernel that is a loop nest. phantom: whether the memory has a size without
+        bytes; by default as the program's arrays.
         """
         if nbytes <= 0:
             return None
@@ -437,9 +436,8 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
 
-        The memory configuration does not matter. The pages are untouched, and migrate to whoever accesses them.
-
-        Pass it to kernels by ``is_device_ptr``. Raises UnifiedMemoryUnavailable on a machine without migration, and
+        The memory configuration does not matter. The pages are untouched, and migrate to whoever accesses them. Pass
+        the array to kernels by ``is_device_ptr``. Raises UnifiedMemoryUnavailable on a machine without migration, and
         ValueError for 0 bytes.
         """
         lengths, element = shape_of(name, shape), element_of(name, dtype)

@@ -72,7 +72,7 @@ class HostBlock:
         )
 
     def holds(self, address: int, nbytes: int) -> bool:
-        """Tell whether a byte of the array lies at this address."""
+        """Tell whether all the bytes [address, address + nbytes) lie in the array."""
         return self.address <= address and address + nbytes <= self.address + self.nbytes
 
 

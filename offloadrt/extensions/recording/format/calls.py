@@ -96,9 +96,9 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Makes records (steps of tasks) of a process's runtime calls.
+    """Makes records (steps of tasks) of a process's runtime calls; a record names rows of the tables here by number.
 
-    A record names rows of tables by number: `sites` (source lines of directives), `kernels`, `launches`, `items`, ….
+    sites: source lines of directives. operations, copies: what the real runtime did, if anything (`has_operations`).
     """
 
     _process: RawProcess
@@ -267,7 +267,7 @@ class RuntimeCalls:
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
-        """Note an operation of the real runtime (slot `row`). in_task: the routine call whose task runs now, or 0."""
+        """Note what the real runtime did (`kind` and words of slot `row`). in_task: the call whose task runs, or 0."""
         self.has_operations = True
         call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
@@ -346,7 +346,7 @@ class RuntimeCalls:
                 self.done(row[2])
 
     def defer(self, identifier: int, made: TaskRow) -> tuple[TaskRow, int]:
-        """Move a call's record to `made`, the task that executes the call; return the old task and record index."""
+        """Move the record of call `identifier` to `made`, the task that executes it; return old task and old index."""
         call = self._open[identifier]
         place = call.task, call.place
         call.task, call.place, call.deferred = made, made.add(Step.DIRECTIVE, 0, 0), True

@@ -392,14 +392,14 @@ class _Folder:
 
 @attrs.frozen
 class RecordingFile:
-    """A file with one or more runs of a program. `read` raises NotARecording, RecordingDamaged and RecordingTooNew."""
+    """A file with one or more runs of a program."""
 
     path: Path
     runs: tuple[RunSummary, ...]
 
     @classmethod
     def read(cls, path: Path) -> RecordingFile:
-        """Read the list of the runs that a file contains."""
+        """Read the list of the runs that a file contains; a RecordingError says why a file cannot be read."""
         with _opened(path) as members:
             text = _part(path, members, "meta.json")
             if text is None:
@@ -416,14 +416,14 @@ class RecordingFile:
         return cls(path, tuple(index.runs))
 
     def meta(self, run: RunSummary) -> Meta:
-        """Read what is known about a run (`Meta`). Raises RecordingDamaged."""
+        """Read what is known about a run (`Meta`). RecordingDamaged if the file lacks it or it cannot be read."""
         name = f"{run.folder}/dictionaries.json"
         with _opened(self.path) as members:
             head: _Head = _decoded(self.path, name, self._needed(members, name), _Head)
         return head.meta
 
     def load(self, run: RunSummary) -> Recording:
-        """Load one run. Raises RecordingDamaged."""
+        """Load one run. Raises RecordingDamaged if a part is missing, cannot be read, or contradicts another one."""
         columns: dict[str, Column] = {}
         with _opened(self.path) as members:
             text = self._needed(members, f"{run.folder}/dictionaries.json")

@@ -41,8 +41,8 @@ from offloadrt.trace.events import demangled
 def convert(raw: Path, out: Path) -> list[RunSummary]:
     """Make a recording of a folder of raw files; return a summary of each process that offloads or calls MPI.
 
-    Raises NotARecording if there is no such process, RecordingDamaged and RecordingTooNew. raw: that folder. out: the
-    file to write.
+    Raises NotARecording if there is no such process, and RecordingDamaged or RecordingTooNew for files that cannot be
+    read. raw: that folder. out: the file to write.
     """
     record = _record(raw)
     made: list[tuple[RunSummary, Dictionaries, Mapping[str, Column]]] = []
@@ -137,9 +137,10 @@ def _record(raw: Path) -> dict[str, Any]:
 def tables_of(
     process: RawProcess, record: Mapping[str, Any], run: Mapping[str, Any]
 ) -> tuple[Dictionaries, dict[str, Column]]:
-    """Make the tables of a recording for one process, from its raw files. Raises RecordingDamaged.
+    """Make the tables of a recording for one process, from its raw files.
 
-    record, run: the raw files' JSON lines on how the program was recorded, and on this run.
+    record, run: the raw files' JSON lines on how the program was recorded, and on this run. Raises RecordingDamaged for
+    a slot (row of a raw file) that the recorder cannot have written.
     """
     assembler = Assembler(process, touches=bool(run.get("host_touches", True)), exact=bool(run.get("exact")))
     memory, calls = assembler.memory, assembler.calls

@@ -242,7 +242,7 @@ class RawProcess:
 
 
 def processes_of(folder: Path) -> list[RawProcess]:
-    """Return the processes in a run's folder, ordered by number. Raises NotARecording, RecordingTooNew."""
+    """Return the processes in a run's folder, by number. NotARecording without any, RecordingTooNew for a later format."""
     found = []
     places = _places(folder / PLACES)
     for file in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.stem), path.stem)):
@@ -417,7 +417,7 @@ class RecordedEvent:
 
 
 def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
-    """Yield the events of all threads in the order of time. Raises RecordingDamaged."""
+    """Yield the events of all threads in the order of time. Raises RecordingDamaged for a slot of unknown kind."""
     threads = [_of_thread(number, rows) for number, rows in enumerate(process.slots())]
     return (event for _, _, _, event in heapq.merge(*threads, key=lambda found: found[:3]))
 

@@ -247,7 +247,7 @@ class ReplayedAlgorithms:
             await cast(HostThread, t).free(array)
 
     async def touch(self, t: ProgramThread, number: int, thread: int) -> None:
-        """Access the memory in list `number` of recorded host accesses, unless an algorithm itself did so."""
+        """Do the recorded host accesses of list `number`, unless an algorithm itself did them. thread: not used."""
         host, columns = cast(HostThread, t), self.recording.columns
         if host in self._open:
             return
@@ -467,12 +467,14 @@ async def replay_algorithms(
     timed: Timed | None = None,
     policy: ExecutionPolicy | None = None,
 ) -> int:
-    """Run a recorded program of parallel algorithms; return how many it called. Raises ReplayRefused.
+    """Run a recorded program of parallel algorithms; return how many it called.
 
-    With `timed`, no instance of a repeated phase is left out, because measured parts may lie within phases.
+    Raises ReplayRefused if the recording lacks what the replay needs. timed: the part to measure; no instance of a
+    repeated phase is left out then, because measured parts may lie within phases.
 
     host_time: virtual seconds for each second that a host thread worked; 0: host work takes no time. progress: called
     with (done, total), the numbers of directives. policy: the execution policy for all algorithms; None: as recorded.
+    phases: chooses which instances of repeated phases run; None: all.
     """
     run, walk = _begun(recording, program, host_time, progress, phases, timed, policy)
     roots = walk.roots()
@@ -490,7 +492,8 @@ async def replay_algorithms(
 async def replay_on(t: HostThread, program: StdPar, recording: Recording, timed: Timed) -> None:
     """Run a recorded program of one thread on `t` up to the end of the timed part, without host work.
 
-    Its parallel algorithms run under `par_unseq`, which all implementations offload everywhere. Raises ReplayRefused.
+    Its parallel algorithms run under `par_unseq`, which all implementations offload everywhere. Raises ReplayRefused if
+    the recording lacks what the replay needs.
     """
     run, walk = _begun(recording, program, 0.0, lambda done, total: None, None, timed, ExecutionPolicy.PAR_UNSEQ)
     run.place_arrays(t)

@@ -128,7 +128,10 @@ class RecordedKernels:
         return RecordedLaunch(launch, tuple(reached), tuple(blocks))
 
     def copied(self, number: int, arrays: Sequence[HostArray | None]) -> Iterator[tuple[bool, Range]]:
-        """Yield what launch `number` reads only in copies of whole objects: (is it host memory, its addresses)."""
+        """Yield (is in host memory, (begin, end)) of what launch `number` reads only to copy whole objects.
+
+        arrays: by number, the recording's arrays as they are now.
+        """
         for used in self._uses(number, (), arrays) if self._some_copied else ():
             for first, last in used.touched.get("copied", ()) if used.place != "unknown" else ():
                 yield used.place == "array", (used.address + first, used.address + last + 1)

@@ -87,7 +87,7 @@ class LoweredProgram:
     def array(
         self, name: str, address: int, nbytes: int, kind: Kind = "heap", *, written: bool = False, pointer: int = 0
     ) -> HostArray:
-        """Add an array without values at an address. Raises ValueError if it would overlap another one.
+        """Add an array without values at a host address. Raises ValueError if it would overlap another one.
 
         written: the program has populated its pages. kind, pointer: as in `HostArray`; a `global` or a `link` is put
         into the image of every device, with a reference pointer at the address `pointer`.
@@ -198,7 +198,7 @@ class LoweredProgram:
         depend: Sequence[Depend] = (),
         name: str = "",
     ) -> Construct:
-        """Make the directive of a runtime call that begins or ends mappings, or updates data; ``t.run`` then runs it.
+        """Make the directive of a runtime call that begins or ends mappings, or updates data, for `HostThread.run`.
 
         items: the map items. name: the directive's, by default that of `call`. device: its number; None: the default
         device. call: which of `__tgt_target_data_begin_mapper`, `…_end_mapper` and `…_update_mapper` it is. nowait,
@@ -225,7 +225,7 @@ class LoweredProgram:
         follows: Sequence[object] = (),
         blocks: Sequence[BlockUse] = (),
     ) -> Construct:
-        """Make the target region of a call of `__tgt_target_kernel`; ``t.run`` then runs it.
+        """Make the target region of a call of `__tgt_target_kernel`, for `HostThread.run`.
 
         teams, threads: 0 if the program leaves them open. follows, blocks: memory that the kernel uses besides its
         arguments, as in `OffloadedRegion`.

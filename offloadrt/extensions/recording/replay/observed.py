@@ -267,8 +267,8 @@ class ObservedReplay:
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
         """Report the bytes that the running thread's next launch reads only because it copies whole objects.
 
-        copied: for each range, whether it is in an array of the host, and its addresses. device: the number of the
-        device.
+        copied: for each range, whether it is in an array of the host, and its addresses (begin, end). device: the
+        number of the device.
         """
         for on_host, (begin, end) in copied:
             self._tell(KernelCopied(HOST if on_host else device, begin, end))
@@ -297,15 +297,18 @@ class ObservedReplay:
         self._tell(StrandEnded(request))
 
     def uses_buffer(self, array: HostArray, begin: int, nbytes: int, writes: bool, call: str) -> None:
-        """Report that a message of the MPI call `call` reads or writes host memory from `begin` on."""
+        """Report that a message of MPI call `call` reads, or `writes`, `nbytes` bytes of `array` at address `begin`."""
         self._tell(BufferUsed(array, begin, nbytes, writes, call))
 
     def completes(self, request: Hashable) -> None:
-        """Report that the running thread has found a message complete, for which `request` stands."""
+        """Report that the running thread knows that the message for which `request` stands is complete."""
         self._tell(Awaited(request))
 
     def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
-        """Report a map by the running thread of `nbytes` where only `there` are left, and whether it copies."""
+        """Report that the running thread maps `nbytes` bytes of array `name`, which has only `there` bytes left.
+
+        copies: whether the map copies them.
+        """
         self._tell(MapStrayed(name, nbytes, there, copies))
 
     def maps_freed(self, address: int) -> None:

@@ -771,7 +771,7 @@ async def replay(
 
     Called in an actor. host_time: virtual seconds for each second that a host thread worked; 0: host work takes no
     time. declared: kernels by name, whose costs were not recorded. phases: chooses which instances of repeated phases
-    run; None: all. process: the rank's, if all ranks are replayed together. Raises ReplayRefused.
+    run; None: all. process: the rank's, if all ranks are replayed. Raises ReplayRefused if the recording lacks a part.
     """
     unknown = sorted({
         recording.dictionaries.kernels[site.kernel]

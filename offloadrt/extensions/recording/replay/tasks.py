@@ -293,7 +293,7 @@ class ReplayTeam:
             tell(Awaited(task.done))
 
     async def end(self, awaits: bool = True) -> None:
-        """End a thread's part of the parallel region, at its last barrier, unless the program has none there."""
+        """End a thread's part of a parallel region. awaits: whether the program has the region's last barrier."""
         self._ended += 1
         self._open_barrier()
         self.wake()
