@@ -40,8 +40,7 @@ app.register_install_completion_command(help="Install completion for this shell:
 def add_commands(tokens: Sequence[str]) -> list[str]:
     """Add to `app` the command of an extension that `tokens` name; return the tokens as the command reads them.
 
-    If the tokens name no command, as in `--help`, all commands are added. Raises UserError for a command that cannot be
-    loaded.
+    If the tokens name no command, as in `--help`, all commands are added. UserError for a command that cannot load.
     """
     first = next(iter(tokens), "")
     with contextlib.suppress(NotInstalled, StopIteration):

@@ -67,7 +67,7 @@ class _Trimmed:
 
 
 def print_json(record: object) -> None:
-    """Print a record as one JSON object on one line."""
+    """Print a record, what a command shows with `--json`, as one JSON object on one line."""
     import msgspec
 
     sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")

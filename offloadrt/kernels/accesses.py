@@ -169,7 +169,7 @@ def static_trips(loop: Loop) -> float:
 
 
 def static_probability(hint: Hint) -> float:
-    """Return the probability with which a compiler takes a branch: the hint's if it is a number, else a fixed guess."""
+    """Return the probability that a compiler gives a branch: `hint` (of `expect`) if it is a number, else a guess."""
     return float(hint) if isinstance(hint, int | float) else BRANCH
 
 

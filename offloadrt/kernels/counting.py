@@ -254,8 +254,7 @@ class Counting:
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
         """Return the fraction of the iterations of `loops` in which the condition `within` holds; None where not known.
 
-        line: the source line, for messages. The result is exact where the index is affine in loops with numbers as
-        bounds.
+        line: the source line, for messages. The result is exact for an index affine in loops with known bounds.
         """
         bounds = self.bounds_of(within)
         if bounds is None:
@@ -353,7 +352,7 @@ class Counting:
         return True
 
     def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
-        """Count the iterations of nested loops in which all cuts (conditions) hold, for given outer variables."""
+        """Count the iterations of nested loops in which all cuts (conditions) hold. outer: outer values."""
         if not loops:
             return 1
         loop, *inner = loops

@@ -389,8 +389,8 @@ def kernel(
     collapse: how many perfectly nested loops of a loop nest the device shares out, counted from the outermost one.
     precision: that of its floating-point operations, "double" or "single".
     reads, writes: the parameters whose arrays a body over views reads, and writes; they decide which managed memory
-    moves. Without them, a run on managed memory assumes that it reads and writes all arrays as a whole, and warns.
-    arrays: the same in more detail (`ArrayUse`).
+    moves. Without them, a run on managed memory warns, and assumes that the body reads and writes all arrays whole.
+    arrays: what the body does with each array, in more detail (`ArrayUse`). Other keywords are fields of `Kernel`.
     Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset, and
     KernelError for a parameter that the function does not have.
     """

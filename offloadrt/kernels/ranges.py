@@ -297,7 +297,10 @@ def runs(offset: int, steps: Iterable[tuple[int, int]]) -> Runs | None:
 
 
 def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
-    """Return the least offset + Σ step·k for 0 <= k < count of the pairs (step, count); a step may be negative."""
+    """Return the smallest value of offset + Σ step·k over all k.
+
+    steps: the (step, count) of each loop, whose k goes from 0 to count - 1; a step may be negative.
+    """
     for step, count in steps:
         offset += min(0, step * (count - 1))
     return offset

@@ -553,8 +553,7 @@ def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
 def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
     """Go through a nest's source: find its accesses, operations, loops and reductions, and its index parameters.
 
-    Bounds and indices depend on index parameters. Raises SourceRefused for a bound or index that can only be a
-    fraction.
+    Bounds and indices depend on index parameters. SourceRefused for a bound or index that can only be a fraction.
     """
     walker = _Walker(nest)
     walker.block(nest.body, ())

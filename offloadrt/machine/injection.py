@@ -210,8 +210,8 @@ class Injector:
 class FaultAlarm:
     """A timer without an actor: calls ``action`` when virtual time comes to a given value, until it returns True.
 
-    The calls follow one another at that time. It gives up after 1000, because a thread that is always about to be
-    resumed would stop virtual time.
+    The calls follow one another at that time. The alarm gives up after 1000 calls, because a thread that is always
+    about to be resumed would stop virtual time.
     """
 
     __slots__ = ("_action", "_sim", "_tries")

@@ -321,8 +321,7 @@ class DeviceMemory:
     def allocate(self, nbytes: int, phantom: bool = False) -> tuple[Block, int]:
         """Allocate a block; return it and the number of segments that the kernel driver had to hand out for it.
 
-        A phantom block has an address and a size, but no bytes. Raises OutOfSegments, and ValueError for a size that is
-        not positive.
+        A phantom block has an address and a size, but no bytes. Raises OutOfSegments, ValueError for a size below 1.
         """
         if nbytes <= 0:
             raise ValueError(f"a block of {nbytes} bytes")
@@ -605,7 +604,10 @@ class AccessFault:
 
 
 class MemoryAccessFault(Exception):
-    """Raised when a kernel's access to an untranslated page ends the program; names ``array``, ``thread`` if known."""
+    """Raised when a kernel's access to a page without translation ends the program (XNACK is off).
+
+    The message has the ``fault``, and names ``array`` and the ``thread`` that launched the kernel, if known.
+    """
 
     def __init__(self, fault: AccessFault, array: str = "", thread: str = "") -> None:
         super().__init__(fault, array, thread)

@@ -153,9 +153,7 @@ class CopyPacket(msgspec.Struct, frozen=True, eq=False):
     done: Signal
     """Set at the copy's completion."""
     over: Shared | None = None
-    """The link to another device for this transfer, or its path to another socket's memory; None for the link of its
-    direction.
-    """
+    """The link to another device, or the path to another socket's memory, to use; None for the direction's link."""
     pauses_s: float = 0.0
     """Seconds that the engine spends between the pieces of the transfer, in all."""
 
@@ -209,9 +207,7 @@ class KernelPacket(msgspec.Struct, frozen=True, eq=False):
     accesses: Accesses = ()
     """The kernel's accesses to managed memory, on a device that migrates pages."""
     trace: AddressTrace | None = None
-    """Finds the pages that each thread accesses, if the kernel's source tells; None: threads go through arrays in
-    order.
-    """
+    """Finds the pages that each thread accesses, by the kernel's source; None: threads go through arrays in order."""
     data: AddressTrace | None = None
     """Finds the elements whose indices are not affine, as far as the values of index arrays determine them."""
     blit: BlitCopy | None = None
@@ -370,7 +366,10 @@ class ManagedFault(msgspec.Struct, frozen=True, gc=False):
     time: float
     """Time of the faults, in virtual seconds."""
     stored: Mapping[int, int] = msgspec.field(default_factory=dict)
-    """By block, the bit set of pages that stores accessed, even if not missing; empty without read-only pages."""
+    """By block, the bit set of missing pages that stores accessed, also those that another part of the fault reports.
+
+    Empty unless stores have translations of their own (`ManagedPages.tell_stores_apart`).
+    """
     arrives: float = 0.0
     """Time when the first entry is in the fault buffer, in virtual seconds; the others follow."""
 

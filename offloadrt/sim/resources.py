@@ -35,8 +35,7 @@ class Resource:
     """Base of resources that actors take in turns: the queue of waiting actors, in order of arrival, and its counters.
 
     A subclass says when a request can be granted, and what happens then. A waiting actor stores its request, if there
-    are several kinds, in its field ``wants``. So the queue holds only actors, and `forget` is the same for all
-    subclasses.
+    are several kinds, in its field ``wants``, so that the queue holds only actors.
     """
 
     takes_turns = True
@@ -112,8 +111,7 @@ class Figures:
 class LockUse(Figures):
     """Counts how often a lock was taken (`acquired`) and how often an actor had to wait for it (`contended`).
 
-    `wait_s` and `hold_s` are the virtual seconds waited and held, summed over all acquisitions, cancelled waits
-    included.
+    `wait_s` and `hold_s`: virtual seconds waited (cancelled waits included) and held, summed over all acquisitions.
     """
 
     acquired: int
@@ -337,8 +335,7 @@ class RWLock(Resource):
     """Many readers or one writer, granted in order of arrival: a waiting writer holds up readers that come later.
 
     ``downgrade()`` turns a writer into a reader without letting another writer in. Raises RuntimeError when the caller
-    releases or downgrades a lock that it does not hold. With `uncontended`, for ideal runs, nobody ever waits and
-    nothing is counted.
+    releases or downgrades a lock that it does not hold. With `uncontended` nobody waits and nothing is counted.
     """
 
     __slots__ = (

@@ -93,8 +93,7 @@ class Trampoline:
     def run_slice(self) -> int:
         """Make steps of actors until Trio has work or the slice is used up; return their number, 0 if nothing was due.
 
-        A step returns the next step to make, if it knows it (``sleep`` does, since it looks at the heap anyway), else
-        None.
+        A step returns the next step to make, if known (``sleep`` looks at the heap anyway), else None.
         """
         sim = self._sim
         heap, ready, popleft = sim.heap, sim.ready, sim.ready.popleft
@@ -245,9 +244,8 @@ class Simulation(Scheduler, trio.abc.Clock):
     def spawn_service(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str, chosen: bool = False) -> Actor:
         """Start a daemon that needs no Trio task with the engine ``turbo``, so that it begins and ends at little cost.
 
-        ``fn`` uses neither Trio nor a nursery, and waits for nothing in its clean-up. It gets a message from its own
-        mailbox before it does anything that others can notice; otherwise ``chosen`` must be set, and a strategy lets it
-        begin.
+        ``fn`` uses neither Trio nor a nursery, and waits for nothing in its clean-up. Before it does anything that
+        others can notice, it gets a message from its mailbox; otherwise ``chosen``: the strategy lets it begin.
         """
         if self._service is None:
             raise SimulationError(f"spawn_service: {_STOPPED}")

@@ -77,7 +77,7 @@ NO_DRAWS: Final = Effort(draws=0)
 
 @attrs.frozen
 class Decider:
-    """A profile entry whose value is uncertain and decides which of two variants is faster."""
+    """A profile entry of a machine whose uncertain value decides which of two variants (compared runs) is faster."""
 
     entry: str
     machine: str

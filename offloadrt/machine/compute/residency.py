@@ -218,8 +218,7 @@ class SMLimits:
     def loads_in_flight(self, launch: Launch) -> float:
         """Return how many loads a thread of a launch has in flight at once.
 
-        The limits are the loads that the SM tracks for a warp, and the available registers: a load occupies its
-        registers from its issue on.
+        The limits are the loads that the SM tracks for a warp, and the registers, which a load needs from its issue on.
         """
         assert launch.kernel.loads_in_flight is not None
         held = launch.kernel.registers_per_thread * _REGISTER / _DOUBLE

@@ -17,8 +17,7 @@ class HostLock:
     """A lock under which host threads work; a policy (``fifo`` or ``barging``) chooses the next holder.
 
     handover: seconds that a thread pays if it had to wait; under ``fifo`` it holds the lock meanwhile. category,
-    wait_category: the categories of `trace.HOST_TIME` to which work and waits are added. uncontended: the lock excludes
-    nobody.
+    wait_category: the categories of `trace.HOST_TIME` to which work and waits are added. uncontended: all may enter.
 
     A thread waits and works in one suspension, because threads do so hundreds of thousands of times in a run: the
     thread that releases the lock begins the successor's work on a core, and the successor is resumed at the end of that

@@ -173,8 +173,7 @@ class CopyEngines:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
         number, cause: the copy's number and its directive's. ``done``: a signal to use, for which an actor may wait
-        already. ``over``: the link to use instead of the direction's. memory: as in `CopyPacket`. pauses_s: all seconds
-        between pieces.
+        already. ``over``: the link to use instead of the direction's. memory, pauses_s: as in `CopyPacket`.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

@@ -320,7 +320,11 @@ class ManagedKernels:
         return True
 
     def understand(self, message: ReplayFaults | Unmapped | RemoteDone) -> None:
-        """Resume stalled kernels (`ReplayFaults`, `RemoteDone`); let running ones stall at lost pages (`Unmapped`)."""
+        """React to a message about the pages of kernels.
+
+        `ReplayFaults` resumes kernels that stall at faults, `RemoteDone` the one whose access over the link is done.
+        After `Unmapped`, running kernels stall already at the removed pages, not only where their step was to end.
+        """
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:
                 if resident.sweep is not None and resident.sweep.needed and number in (message.kernels or (number,)):

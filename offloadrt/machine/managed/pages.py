@@ -106,8 +106,7 @@ class Translations:
     def place_of(self, index: int) -> tuple[bytearray, int, list[int]]:
         """Return where a block's states are: (states of a span of 512 blocks, index of its first page there, counts).
 
-        The counts are the numbers of pages of the span in each state; empty if a state has changed since they were
-        made.
+        The counts are the span's numbers of pages in each state; empty if a state has changed since the count.
         """
         span, offset = divmod(index * self._per_block, self._span)
         if span not in self._table:

@@ -164,14 +164,17 @@ class GridStride:
         return self.groups * self.rounds * self.lots
 
     def cells(self, window: int) -> list[tuple[int, int]]:
-        """Return a window's iterations (cells) as ranges [low, high): one for each block if `sms` is set, else one."""
+        """Return a window's iterations as ranges [low, high): one for each block if `sms` is set, else one.
+
+        A window is what the resident blocks, or a lot of them, do in one round of the loop.
+        """
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
         places = [min(edge * self.threads, self.total) for edge in edges]
         return [(low, high) for low, high in itertools.pairwise(places) if low < high]
 
     def span(self, window: int) -> tuple[int, int]:
-        """Return the first iteration (cell) of a window of the loop, and the iteration behind its last one."""
+        """Return the first iteration of a window (part of the loop), and the iteration behind its last one."""
         blocks = self._blocks_of(window)
         return min(blocks.start * self.threads, self.total), min(blocks.stop * self.threads, self.total)
 
@@ -184,7 +187,7 @@ class GridStride:
         return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
 
     def before(self, window: int) -> int | None:
-        """Return the window with the previous iteration of this window's threads; None if they have none before."""
+        """Return the window (part of the loop) with the previous iteration of this window's threads; None if none."""
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
@@ -199,8 +202,7 @@ class GridStride:
 class Tiled:
     """The order of a two-dimensional grid of ``blocks`` thread blocks, which run in ``windows`` parts, one by one.
 
-    A row has ``columns`` blocks of ``height`` × ``width`` threads; the blocks of a window are resident at the same
-    time.
+    A row has ``columns`` blocks of ``height`` × ``width`` threads; a window's blocks are resident at the same time.
     """
 
     blocks: int  # in the whole grid
@@ -310,14 +312,13 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Forget which window next accesses a missing page, as pages have gone; `next_window` finds it anew."""
+        """Forget which window (threads) next misses a page, as pages have gone; `next_window` finds it anew."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
         """Return the first window (group of resident threads) from ``window`` on with an access to a missing page.
 
-        It is chosen at random. It is chosen again after pages have left the device, but not when pages have come; so it
-        may be too early.
+        The window is chosen at random, and again after pages have left the device. It may be too early if pages came.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -328,7 +329,7 @@ class RandomHits:
         return self._next
 
     def met(self, window: int, end: int, pages: ManagedPages, rng: np.random.Generator) -> PageSets:
-        """Return the missing pages that accesses meet in the windows [window, end), chosen at random by `rng`."""
+        """Return missing pages, chosen by `rng`, that accesses meet in windows (groups of threads) [window, end)."""
         hit = self.next_window(window, rng)
         if hit >= end:
             return ()
@@ -462,14 +463,14 @@ class ManagedSweep:
         return sweep
 
     def leave(self, pages: ManagedPages) -> None:
-        """End a kernel that has gone through all its windows: stop counting missing pages for it."""
+        """End a kernel whose windows (groups of threads) have all run: stop counting missing pages for the kernel."""
         for hits in self.hits:
             if hits is not None:
                 hits.table.unwatch(hits.watch)
 
     @property
     def over(self) -> bool:
-        """Tell whether the kernel has gone through all of its windows."""
+        """Tell whether the kernel has gone through all of its windows (groups of resident threads)."""
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
@@ -547,7 +548,7 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``, the window where the next step ends: one with a missing page, or after the longest step."""
+        """Set ``until``, the window (threads) that ends the next step: one that misses a page, or the last allowed."""
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:
@@ -575,7 +576,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until`` again after ``done`` windows of the step, because pages have lost their translations."""
+        """Set ``until`` (the step's end) again after ``done`` of its windows, as pages have lost their translations."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1

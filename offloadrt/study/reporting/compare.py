@@ -58,7 +58,7 @@ class Compared:
 
 @attrs.frozen
 class ComparedCall:
-    """All calls of one API function in a variant, and the sum of their latencies in virtual seconds.
+    """All calls of one API function in a compared run (variant), and the sum of their latencies in virtual seconds.
 
     `ratio` is the baseline's sum over the variant's, None if the variant's is 0.
     """
@@ -70,7 +70,7 @@ class ComparedCall:
 
 @attrs.frozen
 class Difference:
-    """The host-thread time of one category in the baseline and in the variant, in virtual seconds and as shares."""
+    """Host-thread time of one category in the baseline run and the compared one (variant): virtual seconds, shares."""
 
     category: str
     baseline_s: float
@@ -105,7 +105,7 @@ class ComparedVariant:
 
 @attrs.frozen
 class RefusedVariant:
-    """A variant that cannot be run, with the reason."""
+    """A variant (combination of swept values) that cannot be run, with the reason."""
 
     parameters: dict[str, Value]
     """The variant's values of the swept parameters."""
@@ -441,7 +441,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError, which names `option`, for names that no number has in the scenario's source, before any run."""
+    """Raise UserError, naming `option`, for a measure in `names` that, by its source, the scenario does not return."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:

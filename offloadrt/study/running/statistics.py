@@ -435,7 +435,7 @@ class Windows:
 
     @property
     def skipped(self) -> list[PhaseEstimate]:
-        """Return, phase by phase, the estimates for the steps in closed windows that were not run."""
+        """Return, phase by phase, the estimates for the loop steps not run in measured windows that have ended."""
         return [phase for begin, end, _ in self.spans for phase in self.phases.estimates(begin, end)]
 
     @property

@@ -36,7 +36,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 class PublishedPoint:
     """A value from a paper, the entry `claim` of a `claims.toml`, drawn beside the emulated values of a figure.
 
-    Value, unit, source and role are those of the paper's claim. It is drawn only if there are runs with the parameters
+    Unit, source and role are those of the paper's claim. The value is drawn only if there are runs with the parameters
     `at` on the scenario's machine.
     """
 
@@ -240,8 +240,7 @@ def _check_published(point: PublishedPoint, parameters: Mapping[str, Parameter],
 class ProgramFiles(Protocol):
     """Reads files of one kind that are programs, such as recordings; an entry point of `offloadrt.program_files`.
 
-    The entry point's name is the suffix of the files' names, without the dot. UserError is raised for an unreadable
-    file.
+    The entry point's name is the suffix of the files' names, without the dot. UserError for an unreadable file.
     """
 
     sources: Collection[str]
