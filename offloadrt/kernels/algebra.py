@@ -247,7 +247,7 @@ class SymbolicOperation:
     operands: tuple[Polynomial | SymbolicOperation, ...]
 
     def value(self, numbers: Mapping[str, Any]) -> float:
-        """Compute the operation's result. KeyError for a symbol without a number; Python's arithmetic errors."""
+        """Compute the operation's result. Raises KeyError for a symbol without a number, and arithmetic errors."""
         return _FUNCTIONS[self.name](*[operand.value(numbers) for operand in self.operands])
 
     def ends(self, ends_of: Callable[[Polynomial], Range | None]) -> Range | None:

@@ -352,7 +352,10 @@ class Counting:
         return True
 
     def iterations(self, loops: Sequence[Loop], outer: Numbers, cuts: Cuts = ()) -> int:
-        """Count the iterations of nested loops in which all cuts (conditions) hold. outer: outer values."""
+        """Count the iterations of nested loops in which all cuts (conditions) hold.
+
+        outer: the values of the variables of the loops around.
+        """
         if not loops:
             return 1
         loop, *inner = loops

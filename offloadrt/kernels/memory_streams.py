@@ -434,7 +434,7 @@ class Waits:
         return self.loads / self.waits if self.waits else math.inf
 
     def bytes_per_load(self, nbytes: float) -> float:
-        """Return the mean bytes of a load if all together move `nbytes`; an element's bytes if there is no load."""
+        """Return the mean bytes of a load if all loads move `nbytes` in total; an element's bytes if there is none."""
         return nbytes / self.loads if self.loads and nbytes else ELEMENT
 
 

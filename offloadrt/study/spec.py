@@ -211,7 +211,7 @@ class RunSpec:
             show_default=bool,
         ),
     ] = attrs.field(default=None, metadata=_APART)
-    """Whether the trace is hashed; None: where every event is recorded."""
+    """Whether the trace is hashed; None: only if every event is recorded."""
     sample_phases: Annotated[
         bool,
         Parameter(

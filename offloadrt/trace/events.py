@@ -432,7 +432,8 @@ class FaultPhaseBegin(Event):
     """The fault handler, or a host thread that met a page fault, begins a phase of the handling; phases nest.
 
     Phases of the handler: "interrupt"; for a batch of faults "fetch", "preprocess", "lock" (waits for a block),
-    "service" (around "evict", "map", "unmap"), "copy" (waits for engines), "replay"; else "page fault of the host".
+    "service" (around "evict", "map", "unmap"), "copy" (waits for engines), "replay". Of a host thread: "page fault of
+    the host".
     """
 
     counts: ClassVar[bool] = False

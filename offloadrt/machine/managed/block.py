@@ -420,7 +420,7 @@ class ManagedBlock:
         self.elsewhere |= pages
 
     def left_elsewhere(self, remaining: int) -> None:
-        """Note that pages have left other devices' memory; ``remaining``: bit set of those that are still there."""
+        """Note that pages have left other devices' memory; ``remaining``: bit set of the pages still there."""
         self.elsewhere = remaining & self.populated
 
     # the host

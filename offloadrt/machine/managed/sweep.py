@@ -548,7 +548,10 @@ class ManagedSweep:
         return round(count * self.reports[place])
 
     def plan(self, pages: ManagedPages, rng: np.random.Generator) -> None:
-        """Set ``until``, the window (threads) that ends the next step: one that misses a page, or the last allowed."""
+        """Set ``until``, the window (a group of resident threads) at which the next step ends.
+
+        This is the first window with a missing page, or the one after ``step_windows`` windows.
+        """
         first = self.end
         last = min(self.windows, max(first, self.at + self.step_windows))
         if self.resident is not None:

@@ -47,7 +47,7 @@ class AddressTrace:
     """Returns what the kernel sees of an argument at the time of the call."""
 
     def visits(self, iterations: Whole, grain: int) -> tuple[list[Visits], int]:
-        """Evaluate the accesses of these iterations as ``ElementTrace.visits`` does, in units of `grain` bytes."""
+        """Return the accesses of these iterations, to units of `grain` bytes, and how many time steps they take."""
         return attrs.evolve(self.elements, arguments=self._values(), grain=grain).visits(iterations)
 
     def _values(self) -> dict[str, Any]:

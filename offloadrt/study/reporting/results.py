@@ -221,7 +221,7 @@ class Result:
     sections: dict[str, ResultSection] = attrs.field(factory=dict)
     """The memory configuration's own figures of the run; in the JSON each section is a field under its own name."""
     managed: dict[str, ManagedFigures] = attrs.field(factory=dict)
-    """Managed memory by object, whose sums are in `faults`; objects of one name are added up. Empty without any."""
+    """Managed memory by name of the object, with sums over objects in `faults`; empty without managed memory."""
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Counts of a stdpar program's algorithms (`RunStatistics.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)

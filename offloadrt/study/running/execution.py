@@ -131,7 +131,7 @@ def execute(
 
     Texts among the parameters are read as on the command line; the rest take their defaults. A policy of the spec, such
     as `allocator`, is also the value of the scenario's parameter of that name. With `repeat`, several runs are made
-    with consecutive seeds, and the median run is returned; `sinks` (`trace.Sink`) and `causal_log` get the first only.
+    with consecutive seeds, and the median run is returned; `sinks` (`trace.Sink`) and `causal_log` get the first run.
     `on_progress` is called with (done, total) as the program advances, `before_run` with each run before it begins.
 
     Raises ParameterError and UserError for a request that cannot be carried out, and ScriptFailed, from the original

@@ -300,7 +300,7 @@ class PhaseEstimate:
 
     @property
     def weight(self) -> float:
-        """Return the factor by which to multiply counts and times of measured instances, to include the skipped."""
+        """Return the factor by which counts and times of the measured instances grow to include the skipped ones."""
         return 1.0 + self.seconds / (self.end_s - self.begin_s)
 
 
