@@ -18,9 +18,10 @@ from offloadrt.extensions.recording.format import (
     RecordingTooNew,
     convert,
 )
-from offloadrt.extensions.recording.format.blocks import DeviceBlocks, HostArrays
+from offloadrt.extensions.recording.format.blocks import DeviceBlocks, HostArrays, MemoryEvents
 from offloadrt.extensions.recording.format.container import check
 from offloadrt.extensions.recording.format.recording import Step
+from offloadrt.extensions.recording.format.slots import EXACT, STORES
 from offloadrt.runtime.mapping.map_types import ATTACH
 
 X, DEVICE = 0x10000, 0x9000000
@@ -117,6 +118,21 @@ def test_arrays_that_one_map_after_another_makes_one_are_one() -> None:
     table, known = arrays.table()
     assert [(array.address, array.nbytes) for array in table] == [(0x1000, 0x40)]
     assert {place.number for place in known} == {0}
+
+
+def test_a_touch_belongs_to_each_array_that_later_maps_make_known_in_its_bytes() -> None:
+    memory = MemoryEvents()
+    memory.parallel(1, begins=True)
+    memory.arrays.spanned(0x1100, 0x100, "a")
+    memory.touch(0, STORES | EXACT, 0x1000, 0x400)
+    memory.arrays.spanned(0x1080, 0x180, "a")  # a map of more of it
+    memory.arrays.spanned(0x1300, 0x200, "b")
+    memory.take_touches(0, 0)
+    arrays, places = memory.arrays.table()
+    columns, _ = memory.columns(places)
+    touched = zip(columns["touch.array"], columns["touch.offset"], columns["touch.bytes"], strict=True)
+    assert [array.name for array in arrays] == ["a", "b"]
+    assert sorted(touched) == [(0, 0, 0x80), (0, 0x80, 0x100), (1, 0, 0x100)]
 
 
 def test_blocks_of_the_device_at_one_place_one_after_the_other_have_addresses_of_their_own() -> None:

@@ -141,7 +141,7 @@ class Checker:
             ev.QueueAwaited: self._queue_awaited,
             ev.ArrayMade: self._array_made,
             ev.ArrayFreed: self._array_freed,
-            rec.MappedFreed: lifetimes.freed,
+            rec.MemoryEnded: lifetimes.freed,
             ev.HostUsed: self._host_used,
             ev.BlockAllocated: self._block_allocated,
             ev.BlockFreed: self._block_freed,
@@ -421,8 +421,8 @@ class Checker:
     def _array_freed(self, event: ev.ArrayFreed) -> None:
         array = event.array
         if self._has_lines:
-            self._lifetimes.freed(rec.MappedFreed(array, program_line(), f"frees {array.name}"))
-        self._host_access(ev.HostUsed(array, array.address, array.nbytes, True), f"frees {array.name}", judged=False)
+            self._lifetimes.freed(rec.MemoryEnded(array, program_line(), f"frees {array.name}"))
+        self._host_access(ev.HostUsed(array, array.address, array.nbytes, True), *self._lifetimes.take_end(array))
 
     def _host_used(self, event: ev.HostUsed) -> None:
         if event.later:
@@ -432,12 +432,12 @@ class Checker:
         verb = "writes" if event.writes else "reads" if event.writes is False else "uses"
         self._host_access(event, f"{verb} {event.array.name} on the host" + (" atomically" if event.atomic else ""))
 
-    def _host_access(self, event: ev.HostUsed, did: str, judged: bool = True) -> None:
+    def _host_access(self, event: ev.HostUsed, did: str, ends_at: str | None = None) -> None:
         begin, end, writes, exact = event.begin, event.begin + event.nbytes, event.writes, event.exact
         if not event.nbytes:
             return
-        if (where := self._line(strand := self._strands.current())) and not self._has_lines:
-            where = f"after {where}"  # a recording says which directive came before
+        where = self._line(strand := self._strands.current())
+        where = ends_at or (f"after {where}" if where and not self._has_lines else where)  # the directive before it
         now, name = self.sim.now, event.array.name
         access = Access(
             HOST, begin, end, bool(writes), exact, strand, strand.epoch, did, where, now, name, atomic=event.atomic,
@@ -445,7 +445,7 @@ class Checker:
         )  # fmt: skip
         if writes is not None or exact:  # otherwise it is not known whether it is used
             self._races.access(access)
-        if not judged:
+        if ends_at is not None:
             return
         if event.array.freed:
             self._found.add("use after free", name, (access.story,), f"The program has freed {name} before.", name)

@@ -24,11 +24,12 @@ from offloadrt.extensions.checking.recorded import (
     KernelAccess,
     KernelRaced,
     KernelStrayed,
-    MappedFreed,
     MapStrayed,
+    MemoryEnded,
 )
 from offloadrt.extensions.checking.strands import Clock, Strand, Strands
 from offloadrt.runtime.events import FreedCopied, ItemEnded, ItemFound
+from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import MapItem
 from offloadrt.runtime.mapping.map_types import DELETE, FROM, IMPLICIT, OMPX_HOLD
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry
@@ -60,18 +61,19 @@ class Lifetimes:
     _is_left_behind: Callable[[Entry], bool]
     """Tells whether LLVM has kept a mapping that the program has ended."""
     _live: dict[Entry, _Mapping] = attrs.field(factory=dict)
+    _ending: MemoryEnded | None = None
 
     def entered(self, entry: Entry, story: Story) -> None:
         """Begin to follow a new mapping. story: the report line on who made it."""
         self._live[entry] = _Mapping(entry, story)
 
-    def freed(self, event: MappedFreed) -> None:
+    def freed(self, event: MemoryEnded) -> None:
         """Record that an array is freed; a later use of a mapping of the array is then reported as a mistake.
 
         Memory of omp_target_associate_ptr is left out, as the program manages it. So are mappings that the program has
         ended and that exist only because LLVM's reference count has not reached 0.
         """
-        array, strand = event.array, self.strands.current()
+        array, strand, self._ending = event.array, self.strands.current(), event
         begin, end = array.address, array.address + array.nbytes
         where = event.where or (f"after {strand.source}" if strand.source else "")
         story = Story(event.who or strand.name, event.did, where, self.strands.sim.now)
@@ -80,6 +82,12 @@ class Lifetimes:
             overlaps = entry.host_begin < end and begin < entry.host_end
             if mapping.freed is None and overlaps and entry.total != INFINITE and not self._is_left_behind(entry):
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
+
+    def take_end(self, array: HostArray) -> tuple[str, str]:
+        """Return what ends the memory of an array, in words, and the line; that is empty if `freed` has not said it."""
+        event, self._ending = self._ending, None
+        is_known = event is not None and event.array is array and not event.who
+        return (event.did, event.where) if event is not None and is_known else (f"frees {array.name}", "")
 
     def freed_by(self, entry: Entry) -> Story | None:
         """Return the report line that says who freed the array of a mapping which still exists.

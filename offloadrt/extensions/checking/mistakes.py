@@ -257,7 +257,7 @@ def _without_consequences(found: list[Mistake]) -> list[Mistake]:
         first, second = [(story.did, story.where) for story in race.stories]
         of_strands = len({story.who for story in race.stories if not story.who.startswith("thread ")}) == 2
         for one, other in ((first, second), (second, first)):
-            if one[0].startswith("frees "):
+            if one[0].startswith(("frees ", "moves ")):
                 freed.update((one, other))
             if one[0].startswith(("copies ", "unmaps ")):
                 early.add(other)

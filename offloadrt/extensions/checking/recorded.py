@@ -21,8 +21,8 @@ class SourceNamed:
 
 
 @attrs.frozen
-class MappedFreed:
-    """Event: the memory of a mapped array ends at the line `where`, which may be empty.
+class MemoryEnded:
+    """Event: the memory of an array ends at the line `where`, which may be empty.
 
     did: how it ends, beginning with a verb. who: the thread that did it, before what the running strand (host thread or
     task) does now; empty for the running strand itself. The event comes before `ArrayFreed`, which a replay also sends

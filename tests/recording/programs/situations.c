@@ -2896,6 +2896,62 @@ NI void c_update_unheld(void) { /* race */
   }
   sink=a[3]; free(a);
 }
+NI void c_part_then_whole(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+  if(omp_get_thread_num()==0){
+#pragma omp target enter data map(to:a[N/2:N/2])
+#pragma omp target exit data map(release:a[N/2:N/2])
+#pragma omp target map(tofrom:a) nowait
+    for(int i=0;i<N;i++) a[i]+=1;
+    set(a,N/2,8); /* of what no map has named before */
+  }
+  sink=a[3];
+}
+NI void c_part_then_whole_ok(void) { /* ok */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+  if(omp_get_thread_num()==0){
+#pragma omp target enter data map(to:a[N/2:N/2])
+#pragma omp target
+    for(int i=N/2;i<N;i++) sink=a[i];
+#pragma omp target exit data map(release:a[N/2:N/2])
+#pragma omp target map(tofrom:a) nowait
+    for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait
+    set(a,N/2,8);
+  }
+  sink=a[3];
+}
+NI void c_parts_then_whole(void) { /* race */
+  double a[N]; set(a,N,1);
+#pragma omp parallel num_threads(2)
+#pragma omp single
+  {
+#pragma omp target enter data map(to:a[0:N/4])
+#pragma omp target enter data map(to:a[N-N/4:N/4])
+#pragma omp target exit data map(release:a[0:N/4],a[N-N/4:N/4])
+#pragma omp task shared(a)
+    set(a,N,8);
+#pragma omp target map(tofrom:a)
+    for(int i=N/4;i<N/2;i++) a[i]+=1;
+  }
+  sink=a[3];
+}
+NI void c_neighbours_mapped(void) { /* race */
+  struct { double a[N], b[N]; } v; set(v.a,2*N,1);
+  double *a=v.a, *b=v.b; /* both written at a stretch, and the first one mapped behind the second one */
+#pragma omp parallel num_threads(2)
+  if(omp_get_thread_num()==0){
+#pragma omp target map(tofrom:b[0:N]) nowait
+    for(int i=0;i<N;i++) b[i]+=1;
+    set(a,2*N,3);
+#pragma omp taskwait
+#pragma omp target map(tofrom:a[0:N])
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  sink=a[3]+b[3];
+}
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -3155,6 +3211,10 @@ static const struct {
     CASE(update_from_beside),
     CASE(update_halves),
     CASE(update_unheld),
+    CASE(part_then_whole),
+    CASE(part_then_whole_ok),
+    CASE(parts_then_whole),
+    CASE(neighbours_mapped),
 };
 
 int main(int count, char **arguments) {

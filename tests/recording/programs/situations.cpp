@@ -482,6 +482,32 @@ NI void c_function_stale(void) { /* stale data */
     sink=f(p); }
 }
 
+NI double *made(int n){ double *a=static_cast<double*>(std::malloc(n*sizeof *a)); for(int i=0;i<n;i++) a[i]=1; return a; }
+NI void c_freed_beside(void) { /* race */
+  double x[4]={1}, *a=made(N); dev(x,4); std::thread t([a]{ sink=sum(a,N); }); std::free(a); t.join();
+}
+NI void c_deleted_beside(void) { /* race */
+  double x[4]={1}, *a=new double[N](); dev(x,4); std::thread t([a]{ sink=sum(a,N); }); delete[] a; t.join();
+}
+NI void c_deleted_behind_ok(void) { /* ok */
+  double x[4]={1}, *a=new double[N](); dev(x,4); std::thread t([a]{ sink=sum(a,N); }); t.join(); delete[] a;
+}
+NI void c_reallocated_beside(void) { /* race */
+  double x[4]={1}, *a=made(N); dev(x,4); std::thread t([a]{ sink=sum(a,N); });
+  a=static_cast<double*>(std::realloc(a,100*N*sizeof *a)); sink=a[0]; t.join(); std::free(a);
+}
+NI void c_freed_by_thread(void) { /* race */
+  double x[4]={1}, *a=made(N); dev(x,4); std::thread t([a]{ std::free(a); }); sink=sum(a,N); t.join();
+}
+NI void c_freed_behind_flag_ok(void) { /* ok */
+  double x[4]={1}, *a=made(N); dev(x,4); std::atomic<int> done(0);
+  std::thread t([a,&done]{ sink=sum(a,N); done.store(1,std::memory_order_release); });
+  while(!done.load(std::memory_order_acquire)) std::this_thread::yield();
+  std::free(a); t.join();
+}
+NI void c_freed_named_beside(void) { /* race */
+  double *a=made(N); dev(a,N); std::thread t([a]{ sink=sum(a,N); }); std::free(a); t.join();
+}
 #define CASE(name) {#name, c_##name}
 static const struct {
   const char *name;
@@ -539,6 +565,13 @@ static const struct {
     CASE(virtual_norm_race),
     CASE(pointer_half_unset),
     CASE(function_stale),
+    CASE(freed_beside),
+    CASE(deleted_beside),
+    CASE(deleted_behind_ok),
+    CASE(reallocated_beside),
+    CASE(freed_by_thread),
+    CASE(freed_behind_flag_ok),
+    CASE(freed_named_beside),
 };
 
 int main(int count, char **arguments) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -22,6 +22,7 @@ from offloadrt.extensions.recording.format.recording import (
     TaskRow,
 )
 from offloadrt.extensions.recording.format.slots import (
+    EXACT,
     LATE,
     LOADS,
     MAYBE_STORED,
@@ -63,6 +64,8 @@ class HostBlock:
     """Whether all uses of it by the host are recorded: it is a variable, or the program's own code allocated it."""
     is_unnamed: bool = False
     """Whether no directive names it."""
+    freed_by: int = NONE
+    """The number of the task that has freed it."""
 
     @property
     def title(self) -> str:
@@ -108,7 +111,7 @@ class HostArrays:
     used: list[HostBlock] = attrs.field(factory=list)
     """The arrays that directives or kernels use, by number."""
     on_new: Callable[[HostBlock], None] = lambda block: None
-    """Called with each array that becomes known because an item maps it."""
+    """Called with each array that becomes known, or grows, because an item maps it."""
     _live: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
     _freed: AddressMap[HostBlock] = attrs.field(factory=AddressMap)
     """Allocations that the program has freed, until other memory is allocated there."""
@@ -205,6 +208,7 @@ class HostArrays:
             if first.number == NONE:
                 first.number = block.number
         self._live[low] = first
+        self.on_new(first)
         return first
 
     def use(self, block: HostBlock, name: str = "") -> HostBlock:
@@ -448,14 +452,25 @@ def _is_kept(block: HostBlock, address: int, nbytes: int, kind: int) -> bool:
 
 @attrs.frozen(eq=False)
 class _UnplacedTouch:
-    """A touch where no array is known yet, and the entry in the list `pending` that it fills once one is."""
+    """A touch where no array is known yet; `placed` has its parts in arrays that became known later."""
 
-    pending: list[Touch | None]
-    place: int
     address: int
     nbytes: int
     kind: int
     serial: int
+    placed: list[Touch] = attrs.field(factory=list)
+
+
+_Touches = list[Touch | _UnplacedTouch]
+
+
+def _placed(touches: _Touches) -> Iterator[Touch]:
+    """Yield those touches that lie in known arrays."""
+    for touch in touches:
+        if isinstance(touch, tuple):
+            yield touch
+        else:
+            yield from touch.placed
 
 
 @attrs.define(eq=False)
@@ -479,8 +494,8 @@ class MemoryEvents:
     """Names of `declare target link` globals, by the address of the pointer through which the device finds each."""
     ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
     """The places where mapped arrays end, with their numbers."""
-    _pending: dict[int, list[Touch | None]] = attrs.field(factory=dict)
-    _taken: list[list[Touch | None]] = attrs.field(factory=list)
+    _pending: dict[int, _Touches] = attrs.field(factory=dict)
+    _taken: list[_Touches] = attrs.field(factory=list)
     _takers: list[int] = attrs.field(factory=list)
     """By list of touches: the number of the task that made them."""
     _regions: set[int] = attrs.field(factory=set)
@@ -531,13 +546,14 @@ class MemoryEvents:
             self._unplaced = {thread: kept for thread, kept in self._unplaced.items() if thread in self._made_target}
 
     def _place(self, block: HostBlock) -> None:
-        """Give a newly known array the touches that came before it was mapped."""
+        """Give an array the touches that came before the map which made it known, or let it grow."""
         for unplaced in self._unplaced.values():
             for touch in unplaced:
                 low = max(touch.address, block.address)
                 high = min(touch.address + touch.nbytes, block.address + block.nbytes)
                 if low < high:
-                    touch.pending[touch.place] = block, low, high - low, touch.kind
+                    part = block, low, high - low, touch.kind
+                    touch.placed[:] = [*(one for one in touch.placed if one[0] is not block), part]
                     self._early.setdefault(block, []).append(touch)
 
     def add_global(self, address: int, nbytes: int, name: str, flags: int) -> None:
@@ -575,19 +591,23 @@ class MemoryEvents:
         if block is not None:
             self.free_count += 1
             self._frees.append((self.free_count, task.index, block))
+            block.freed_by = task.index
             return [block]
         ended = self.arrays.end_mapped(address, nbytes)
         for block in ended:
             for touch in self._early.pop(block, ()):
-                placed = touch.pending[touch.place]
-                if touch.serial < task.since and placed is not None and placed[0] is block:
-                    touch.pending[touch.place] = None
+                if touch.serial < task.since:
+                    touch.placed[:] = [one for one in touch.placed if one[0] is not block]
         if ended:  # what lies there later has not been touched yet
             for thread, kept in self._unplaced.items():
                 left = [touch for touch in kept if not address <= touch.address < address + nbytes]
                 if len(left) < len(kept):
                     self._unplaced[thread] = deque(left, maxlen=_MOST_UNPLACED)
         return ended
+
+    def thread_begins(self, thread: int, frees: int) -> None:
+        """Record that a thread which the program makes itself begins. frees: how many there were when it was made."""
+        self._seen[thread] = frees, NONE
 
     def end_of(self, end: ArrayEnd) -> int:
         """Return the number under which the recording lists a source line where a mapped array ends."""
@@ -619,16 +639,23 @@ class MemoryEvents:
         """
         pending = self._pending.setdefault(thread, [])
         blocks = self.arrays.overlapping(address, nbytes) or self._freed_meanwhile(thread, address, nbytes)
-        if not blocks and (self._regions or thread in self._made_target):
-            unplaced = self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
-            unplaced.append(_UnplacedTouch(pending, len(pending), address, nbytes, kind, self.early_count))
-            self.early_count += 1
-            pending.append(None)
-        for block in blocks:
-            low, high = max(address, block.address), min(address + nbytes, block.address + block.nbytes)
+        may_be_mapped = (self._regions or thread in self._made_target) and (kind & EXACT or not blocks)
+        known = address
+        for block in (*blocks, None):
+            before = address + nbytes if block is None else block.address
+            if may_be_mapped and known < before:
+                unplaced = self._unplaced.setdefault(thread, deque(maxlen=_MOST_UNPLACED))
+                unplaced.append(touch := _UnplacedTouch(known, before - known, kind, self.early_count))
+                self.early_count += 1
+                pending.append(touch)
+            if block is None:
+                break
+            known = block.address + block.nbytes
+            low, high = max(address, block.address), min(address + nbytes, known)
             if low < high:
                 begin = low
-                if pending and (last := pending[-1]) is not None and _continues((block, low, high - low, kind), last):
+                last = pending[-1] if pending else None
+                if isinstance(last, tuple) and _continues((block, low, high - low, kind), last):
                     begin = last[1]
                     pending.pop()
                 pending.append((block, begin, high - begin, kind))
@@ -665,7 +692,7 @@ class MemoryEvents:
         return len(self._taken) - 1
 
     def use_shared(self) -> None:
-        """Give numbers to arrays that no directive names and several tasks of the host use, one of which stores there.
+        """Give numbers to arrays that no directive names and several tasks use, one of which stores there or frees it.
 
         Only accesses to such arrays can race. Memory that a library allocates is left out, as its uses are not all
         known.
@@ -673,13 +700,14 @@ class MemoryEvents:
         users: dict[HostBlock, set[int]] = {}
         stored: set[HostBlock] = set()
         for taken, task in zip(self._taken, self._takers, strict=True):
-            for block, _, _, kind in filter(None, taken):
+            for block, _, _, kind in _placed(taken):
                 if block.number == NONE and block.is_watched and not kind & MAYBE_STORED:
                     users.setdefault(block, set()).add(task)
                     if kind & STORES:
                         stored.add(block)
         for block, tasks in users.items():
-            if len(tasks) > 1 and block in stored:
+            tasks |= {block.freed_by} - {NONE}
+            if len(tasks) > 1 and (block in stored or block.freed_by != NONE):
                 self.arrays.use(block).is_unnamed = True
 
     def operation(
@@ -720,7 +748,7 @@ class MemoryEvents:
                 for block, address, nbytes, kind in touches
                 for place in (arrays[block.number],)
             )
-            if (touches := [touch for touch in filter(None, taken) if _is_kept(*touch)])
+            if (touches := [touch for touch in _placed(taken) if _is_kept(*touch)])
             else NONE
             for taken in self._taken
         ]

@@ -630,16 +630,14 @@ class Assembler:
         thread.moving.clear()
         for block in self.memory.freed(row[2], row[3], self.task_of(thread)):
             copy, task = self.memory.device.copy_of(block.address, block.nbytes), self.task_of(thread)
-            if copy is None:
-                self.memory.allocated.append((task, self.add(thread, Step.FREE, 0), block))
-                continue
-            elsewhere = copy.task if copy.task is not None and self._is_strange(task, copy.task) else None
-            end = self.memory.end_of(ArrayEnd(where, EndKind(how), elsewhere is not None))
-            place = self.add(thread, Step.FREE, 0) if elsewhere is None else elsewhere.add(Step.FREE, 0, 0)
+            elsewhere = copy is not None and copy.task is not None and self._is_strange(task, copy.task)
+            owner = copy.task if elsewhere and copy is not None and copy.task is not None else task
+            end = self.memory.end_of(ArrayEnd(where, EndKind(how), elsewhere))
+            place = owner.add(Step.FREE, 0, 0) if elsewhere else self.add(thread, Step.FREE, 0)
             if how != EndKind.REALLOC:
-                (elsewhere or task).put(place, "detail", end)
-            self.memory.allocated.append((elsewhere or task, place, block))
-            thread.moving.append((elsewhere or task, place, row[2], end))
+                owner.put(place, "detail", end)
+            self.memory.allocated.append((owner, place, block))
+            thread.moving.append((owner, place, row[2], end))
 
     def _is_strange(self, task: TaskRow, mapping: TaskRow) -> bool:
         """Tell whether `task` frees what `mapping` maps, where both are initial tasks that nothing orders."""
@@ -770,13 +768,16 @@ class Assembler:
                 turn = self.locks.next_turn(lock)
             self.add(thread, Step.ACQUIRE, lock, turn)
             if kind == FLAG and row[2] & MUTEX_BEGIN:
-                self.initial.is_ordered(self.task_of(thread))
+                frees = self.initial.is_ordered(self.task_of(thread), row[2], self.memory.free_count)
+                self.memory.thread_begins(thread.number, frees)
             thread.since = row[4]
             return
         thread.worked(row[4])
         if kind == _POSIX and not self.locks.mutexes.give_back(self.locks.number(row[2], kind), thread.number):
             return
         if phase == _RELEASED:
+            if kind == FLAG and row[2] & MUTEX_BEGIN:
+                self.initial.made(row[2], self.memory.free_count)
             self.add(thread, Step.RELEASE, self.locks.number(row[2], kind), row[5] if kind == FLAG else NONE)
 
     # the end

@@ -58,7 +58,7 @@ class Step(enum.IntEnum):
     ALLOCATE = 9
     """subject: number of the array."""
     FREE = 10
-    """subject: number of the array; detail: if it is mapped to a device, an index of `Dictionaries.ends`."""
+    """subject: number of the array; detail: an index of `Dictionaries.ends`, NONE if realloc left it there."""
     REST = 11
     """No operation: only CPU time and touches, mostly those before the end of a task."""
     STOP = 12

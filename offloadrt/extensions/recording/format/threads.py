@@ -33,6 +33,8 @@ class InitialTasks:
     """By initial task: how many records each of the first initial tasks had at its last event."""
     _ordered: set[int] = attrs.field(factory=set)
     """The initial tasks that flags order."""
+    _made: dict[int, int] = attrs.field(factory=dict)
+    """By the flag of a thread that has not begun: how many arrays had been freed when the program made the thread."""
 
     def began(self, task: TaskRow, is_busy: Callable[[TaskRow], bool]) -> None:
         """Record that an initial task (a thread that OpenMP did not make) begins.
@@ -43,9 +45,17 @@ class InitialTasks:
         if len(self._first) < _FIRST:
             self._first.append(task)
 
-    def is_ordered(self, task: TaskRow) -> None:
-        """Record that a recorded synchronization says after what an initial task begins, so that its order is known."""
+    def made(self, flag: int, frees: int) -> None:
+        """Record that the program makes a thread that will begin by a flag. frees: how many arrays have been freed."""
+        self._made[flag] = frees
+
+    def is_ordered(self, task: TaskRow, flag: int, frees: int) -> int:
+        """Record that a recorded flag says after what an initial task begins, so that its order is known.
+
+        Returns how many arrays had been freed when the thread was made. frees: how many have been freed now.
+        """
         self._ordered.add(task.index)
+        return self._made.pop(flag, frees)
 
     def did_something(self, task: TaskRow) -> None:
         """Record how far the program's first threads have got at an event of an initial task.

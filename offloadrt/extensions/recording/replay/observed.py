@@ -27,8 +27,8 @@ from offloadrt.extensions.checking.recorded import (
     KernelRaced,
     KernelStrayed,
     KnownCopy,
-    MappedFreed,
     MapStrayed,
+    MemoryEnded,
     MessageBegan,
     NotKnown,
     ProgramCut,
@@ -209,12 +209,12 @@ class ObservedReplay:
             self._tell(Signalled(self))
 
     def frees(self, array: HostArray, end: ArrayEnd | None) -> None:
-        """Report that the running thread frees an array; end: where and how, for a mapped array."""
+        """Report that the running thread frees an array; end: where and how, None if that is not known."""
         if self.in_run_order:
             self._tell(Awaited(self))
         if end is not None:
             who = "another thread" if end.elsewhere else ""
-            self._tell(MappedFreed(array, end.where, _ENDS[end.how].format(array.name), who))
+            self._tell(MemoryEnded(array, end.where, _ENDS[end.how].format(array.name), who))
 
     def launches(
         self,

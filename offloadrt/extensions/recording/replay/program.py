@@ -494,7 +494,7 @@ class ReplayedProgram:
         self.allocate(number)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Forget an array that the program frees; end: index of `Dictionaries.ends` for a mapped array, else NONE."""
+        """Forget an array that the program frees; end: index of `Dictionaries.ends`, NONE if it is not known."""
         self.free(number, end)
 
     def place_arrays(self) -> None:
@@ -528,7 +528,7 @@ class ReplayedProgram:
         return shift
 
     def free(self, number: int, end: int = NONE) -> None:
-        """Forget an array, and constructs prepared with it. end: index of `Dictionaries.ends` for a mapped array."""
+        """Forget an array, and constructs prepared with it. end: index of `Dictionaries.ends`, or NONE."""
         array = self._arrays.at(number, self.frame)
         if array is None:
             return
