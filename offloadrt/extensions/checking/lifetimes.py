@@ -120,8 +120,7 @@ class Lifetimes:
         item, entry = event.item, event.entry
         if entry is not None and item.size and not item.type & IMPLICIT:
             told = self._story(directive, f"maps {item.name or 'data'} in {directive.name}")
-            why = "It finds the old mapping, with what the old array had"
-            self._judge(entry, directive.strand, told, why)
+            self._judge(entry, directive.strand, told, "It finds the old mapping, with what the old array had")
 
     def ended(self, entry: Entry, directive: Directive) -> None:
         """Report the end of a mapping (an unmap) whose array was freed before."""
