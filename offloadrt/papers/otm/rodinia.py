@@ -128,7 +128,7 @@ class Frontier:
 
     @classmethod
     def of(cls, graph: Graph) -> Frontier:
-        """Search a graph level by level."""
+        """Search a graph breadth first from node 0, level by level."""
         count = len(graph.nodes)
         visited = np.zeros(count, np.bool_)
         visited[0] = True

@@ -165,7 +165,7 @@ MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
 
 
 async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
-    """Offload the batches (ranges of patch numbers) of thread `t` in turn; return how many patches each has."""
+    """Offload batches (ranges of numbers of patches, which `make_patch` makes) in turn; return the patches of each."""
     patches = [[make_patch(t, number) for number in batch] for batch in batches]
     for batch in patches:
         await offload(batch)

@@ -72,7 +72,7 @@ def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
 
 
 def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: int, row: float) -> None:
-    """Compute q = A p; `row` is the mean number of elements of a row."""
+    """Compute q = A p, with A in compressed rows (a, colidx, rowstr) of `row` elements on average."""
     for j in range(n):
         s = 0.0
         for k in expect(range(rowstr[j], rowstr[j + 1]), trips=row, near=1):
