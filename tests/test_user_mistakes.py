@@ -207,6 +207,25 @@ RAISES = [
     ("t.free(3)", "free: array cannot be 3; it takes HostArray"),
     ("await t.omp_alloc('b', n, allocator=3)", "omp_alloc: allocator cannot be 3; it takes OmpAllocator"),
     ("run.locks['devicetable']", "no lock 'devicetable'; did you mean device table?; there are: device table, "),
+    ("run.locks[3]", "no lock 3; there are: "),
+    ("a[8]", "IndexError: array 'a': index 8 is out of bounds for axis 0 with size 8"),
+    ("a[-9] = 1.0", "IndexError: array 'a': index -9 is out of bounds for axis 0 with size 8"),
+    ("a['x']", "IndexError: array 'a': only integers, slices"),
+    ("a[0] = 'x'", "ValueError: array 'a': could not convert string to float: 'x'"),
+    ("a[:] = [1, 2, 3]", "ValueError: array 'a': could not broadcast input array from shape (3,) into shape (8,)"),
+    ("t.array('b', n, phantom=a)", "array 'b': phantom is HostArray(name='a'"),
+    ("t.array('b', n, phantom='yes')", "array 'b': phantom is 'yes', but must be True, False or None"),
+    ("t.array('b', n, 'u1', fill=300)", "ValueError: array 'b': Python integer 300 out of bounds for uint8"),
+    ("t.array('b', n, 'i4', fill=float('nan'))", "ValueError: array 'b': invalid value encountered in cast"),
+    ("omp.section(a, 0, None, 0)", "a[0:0:0] is no array section"),
+    ("omp.section(a, None)", "a[None:0] is no array section: its numbers are whole"),
+    ("omp.map(to=a, always=3)", "omp.map: always is 3, but must be True or False"),
+    ("await t.target(scale, a, 2.0, defaultmap=3)", "defaultmap(3): there are alloc, to, from, tofrom, present, "),
+    ("await t.run(3)", "TypeError: run: construct cannot be 3"),
+    ("run.nosuch", "AttributeError: 'Run' object has no attribute 'nosuch'"),
+    ("kernel(3)", "kernel: 3 is no function; write @kernel above a `def`"),
+    ("kernel(scale)", "is no function; write @kernel above a `def`"),
+    ("kernel(body)", "kernel 'body': awaits or yields, and would do nothing; write a plain `def`"),
     ("run.statistics.engines['core']", "no part 'core'; did you mean cores?; there are: cores, "),
 ]
 
@@ -225,6 +244,17 @@ def test_programs(line: str, message: str, tmp_path: Path, capsys: pytest.Captur
 REFUSED = [
     ("@scenario\ndef s(run: Run) -> None: ...", "scenario s: write it as `async def`"),
     ("@scenario\nasync def s(run: Run, n=3) -> None: ...", "scenario s: parameter n has no type"),
+    (
+        "@scenario\nasync def s(run: Run) -> None:\n    return run.sim.sleep",
+        "scenario s returned function; it returns a",
+    ),
+    (
+        "async def q(): ...\n\n@scenario\nasync def s(run: Run) -> None:\n    return q()",
+        "scenario s returned coroutine",
+    ),
+    ("s = scenario(scenario)", "scenario scenario: write it as `async def`"),
+    ("s = scenario('s')", "scenario 's': write it as `async def`"),
+    ("@scenario\n@scenario\nasync def s(run: Run) -> None: ...", "write it as `async def`"),
     ("@scenario\nasync def s(run: Run) -> int:\n    return 3", "scenario s returned int; it returns a dict of figures"),
     (
         "@scenario\nasync def s(run: Run) -> dict[str, float]:\n    return {'x': float('nan')}",
@@ -435,3 +465,13 @@ def test_a_terminal_of_ascii_only_gets_a_table(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, cwd=tmp_path, check=False)
     assert (done.returncode, b"Error" in done.stderr) == (0, False)
     assert b" ?s " in done.stdout and done.stdout.isascii()
+
+
+@pytest.mark.parametrize("raised", ["BaseException('mine')", "GeneratorExit('mine')", "SystemExit('mine')"])
+def test_a_script_that_ends_python_while_it_is_read(
+    raised: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"raise {raised}\n")
+    assert main(["run", str(script)]) == 3
+    assert capsys.readouterr().err.endswith(f"{raised.partition('(')[0]}: mine\n")

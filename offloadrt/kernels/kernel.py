@@ -396,15 +396,19 @@ def kernel(
     """
 
     def make(function: Body) -> Kernel:
+        code = getattr(function, "__code__", None)  # a C function has none
+        if isinstance(function, type) or not hasattr(function, "__name__"):
+            raise KernelError(f"kernel: {function!r:.80} is no function; write @kernel above a `def`")
         made = attrs.evolve(Kernel(function.__name__, function), **fields)
         if reads is not None or writes is not None:
             made = attrs.evolve(made, arrays=_declared_uses(made, reads or (), writes or ()))
-        code = getattr(function, "__code__", None)  # a C function has none
         if not fields.keys() & _COSTS and code is not None and may_loop(code):
             if made.arrays:
                 raise KernelError(f"kernel {made.name!r}: reads and writes are read from the source of a loop nest")
 
             made = as_loop_nest(made, function, collapse)
+        elif code is not None and code.co_flags & (inspect.CO_COROUTINE | inspect.CO_GENERATOR):
+            raise KernelError(f"kernel {made.name!r}: awaits or yields, and would do nothing; write a plain `def`")
         if collapse != 1 and made.analysis is None:
             raise KernelError(f"kernel {made.name!r}: collapse is for a loop nest without costs of its own")
         return made

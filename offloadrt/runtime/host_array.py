@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -97,10 +98,19 @@ class HostArray:
         return attrs.evolve(self, shape=(self.nbytes // element.itemsize,), dtype=element, values=values)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.data[index]
+        return self._indexed(operator.getitem, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.data[index] = value
+        self._indexed(operator.setitem, index, value)
+
+    def _indexed(self, operation: Callable[..., Any], *given: Any) -> Any:
+        """Read or write elements as NumPy does, whose errors then name the array."""
+        values = self.data
+        try:
+            return operation(values, *given)
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
+            error.args = (f"array {self.name!r}: {error}",)
+            raise
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -114,10 +124,8 @@ class HostArray:
         offset = address - self.address
         if offset < 0 or offset + nbytes > self.nbytes:
             raise ValueError(f"array {self.name!r} has {self.nbytes} bytes, not {nbytes} from offset {offset}")
-        if self.values is None:
-            return HostSpan(address, nbytes, None)
-        flat: Bytes = self.values.reshape(-1).view(np.uint8)
-        return HostSpan(address, nbytes, flat[offset : offset + nbytes])
+        flat = self.bytes
+        return HostSpan(address, nbytes, None if flat is None else flat[offset : offset + nbytes])
 
     def locate(self, address: int) -> str:
         """Write an address for messages: ``<array+offset>`` in bytes, or ``<addr>`` outside of the array."""
@@ -147,8 +155,9 @@ def make_values(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: A
         given = np.asarray(fill)
         if given.ndim and given.shape != shape:
             raise ValueError(f"fill has shape {given.shape}, the array has {shape}")
-        return np.array(given, dtype=dtype, order="C") if given.ndim else np.full(shape, fill, dtype)
-    except (ValueError, TypeError) as error:
+        with np.errstate(invalid="raise"):  # NaN and numbers that are too large have no value as an integer
+            return np.array(given, dtype=dtype, order="C") if given.ndim else np.full(shape, fill, dtype)
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise ValueError(f"array {name!r}: {error}") from None
     except MemoryError as error:
         raise ValueError(f"array {name!r}: {error}; a phantom has a size without values") from None
@@ -247,10 +256,7 @@ class Section:
 
     def bytes_of(self, dimension: int) -> int:
         """Return the distance in bytes between neighbouring indices of a dimension, numbered from 0, the outermost."""
-        size = self.array.itemsize
-        for length in self.array.shape[dimension + 1 :]:
-            size *= length
-        return size
+        return self.array.itemsize * math.prod(self.array.shape[dimension + 1 :])
 
     @property
     def row_bytes(self) -> int:
@@ -258,10 +264,8 @@ class Section:
 
     @property
     def begin(self) -> int:
-        begin = self.array.address + self.lower * self.row_bytes
-        for dimension, extent in enumerate(self.inner, 1):
-            begin += extent.lower * self.bytes_of(dimension)
-        return begin
+        within = sum(extent.lower * self.bytes_of(dimension) for dimension, extent in enumerate(self.inner, 1))
+        return self.array.address + self.lower * self.row_bytes + within
 
     @property
     def nbytes(self) -> int:
@@ -297,9 +301,9 @@ class Section:
 
 def section(array: HostArray, lower: int = 0, length: int | None = None, stride: int = 1) -> Section:
     """Make an array section ``[lower : length : stride]``; without a length it extends to the end of the array."""
-    if length is None:
+    if length is None and isinstance(array, HostArray) and is_integer(lower) and is_integer(stride) and stride > 0:
         length = max(0, -(-(array.shape[0] - lower) // stride))
-    return Section(array, lower, length, stride)
+    return Section(array, lower, length or 0, stride)
 
 
 def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Section:
@@ -311,15 +315,14 @@ def array_section(array: HostArray, *dimensions: int | tuple[int, ...]) -> Secti
         return section(array)
     extents = []
     for given in dimensions:
-        if isinstance(given, tuple) and len(given) not in (2, 3):
+        if not isinstance(given, tuple):
+            extents.append(SectionExtent(given, 1, 1, True))
+        elif len(given) in (2, 3):
+            extents.append(SectionExtent(given[0], given[1], (*given, 1)[2]))
+        else:
             raise ValueError(
                 f"a dimension of an array section is (lower, length) or (lower, length, stride), not {given}"
             )
-        extents.append(
-            SectionExtent(given[0], given[1], given[2] if len(given) > 2 else 1)
-            if isinstance(given, tuple)
-            else SectionExtent(given, 1, 1, True)
-        )
     first, *inner = extents
     return Section(array, first.lower, first.length, first.stride, tuple(inner), first.is_subscript)
 

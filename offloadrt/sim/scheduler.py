@@ -435,10 +435,10 @@ class Scheduler:
         me = SELF.get(None)
         if (running := self.running) is not None and (me is running or me is None):
             return running
-        if me is not None and me.sim is self and me.waits():
+        if me is not None and me.sim is self and me.waits() and task_in_a_step() in (None, me.task):
             raise self.stepped_by_hand(me)
         if me is None or me.sim is not self or me.task is not task_in_a_step():
-            raise UnregisteredTask(_unregistered(self, me))
+            raise UnregisteredTask(f"t={self.now:g}: {_unregistered(self, me)}")
         return me
 
     def in_wrong_thread(self) -> UnregisteredTask:

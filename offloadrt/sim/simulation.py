@@ -269,10 +269,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         except BaseExceptionGroup as group:
             error = story.only_error(group)
         except trio.TrioInternalError as broken:
-            error = self.violation or SimulationError(
-                f"t={self.now:g}: the tasks of the run are in disorder: a coroutine was stepped by hand, as with "
-                "send(None), or a nursery or scope of Trio was left by another task or in another order than entered"
-            )
+            error = self.violation or story.disorder(self, broken)
             error.__cause__ = error.__cause__ or broken
         if error is not None:
             raise error  # here, so that its own cause and context stay

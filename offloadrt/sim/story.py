@@ -9,13 +9,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 import outcome
 import trio
 
-from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock, SimulationError
+from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock, SimulationError, UnregisteredTask
 from offloadrt.sim.scheduler import Actor, Scheduler
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
@@ -45,16 +45,7 @@ def awaited(coroutine: Any) -> Iterator[tuple[FrameType, int]]:
 
 def running(frame: FrameType | None) -> Frames:
     """Return the frames of the calls in progress, from the outermost one to `frame`."""
-    frames = []
-    while frame is not None:
-        frames.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return reversed(frames)
-
-
-def raised(trace: TracebackType | None) -> Frames:
-    """Return the frames that an error came through, from its traceback, the outermost one first."""
-    return traceback.walk_tb(trace)
+    return reversed([*traceback.walk_stack(frame)] if frame is not None else [])
 
 
 def site(frames: Frames) -> str:
@@ -210,7 +201,7 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "")
         text = f"{actor.name} raised {type(error).__module__}.{type(error).__qualname__}, {why}"
         return SimulationError(text).with_traceback(error.__traceback__)
     if isinstance(error, RuntimeError) and actor.detached and "async context" in str(error):
-        explained = detached_call(sim, actor, raised(error.__traceback__))
+        explained = detached_call(sim, actor, traceback.walk_tb(error.__traceback__))
         explained.__cause__ = error
         return explained
     if isinstance(error, AttributeError) and error.name is not None:
@@ -219,10 +210,24 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "")
         for call in frames[users[-1] + 1 : users[-1] + 2] if users else ():
             code, given = call.f_code, call.f_locals
             for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-                if given.get(name, given) is error.obj:
-                    text = f"{code.co_name}: {name} cannot be {error.obj!r:.80}"
-                    return TypeError(text).with_traceback(error.__traceback__)
+                if name != "self" and given.get(name, given) is error.obj:
+                    refused = TypeError(f"{code.co_name}: {name} cannot be {error.obj!r:.80}")
+                    refused.__cause__ = None  # it is told once
+                    return refused.with_traceback(error.__traceback__)
     return error
+
+
+def disorder(sim: Scheduler, broken: BaseException) -> SimulationError:
+    """Return the error of what broke Trio: that of a task that is no actor, if it is a cause, or one in words."""
+    cause: BaseException | None = broken
+    while cause is not None:
+        if isinstance(cause, UnregisteredTask):
+            return cause
+        cause = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause.__cause__ or cause.__context__
+    return SimulationError(
+        f"t={sim.now:g}: the tasks of the run are in disorder: a coroutine was stepped by hand, as with send(None), "
+        "or a nursery or scope of Trio was left by another task or in another order than entered"
+    )
 
 
 def add(sim: Scheduler, actor: Actor, error: BaseException) -> None:
@@ -242,13 +247,13 @@ def only_error(group: BaseExceptionGroup[Any]) -> BaseException:
 
     An error that is the ``__cause__`` of another error of the group does not count as one of several.
     """
-    errors = {id(error): error for error in _leaves(group)}
+    errors = {id(error): error for error in leaves(group)}
     first = [error for error in errors.values() if id(error.__cause__) not in errors]
     return first[0] if len(first) == 1 else group
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
+def leaves(error: BaseException) -> list[BaseException]:
     """Return the errors inside nested groups, in order."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
-    return [leaf for part in error.exceptions for leaf in _leaves(part)]
+    return [leaf for part in error.exceptions for leaf in leaves(part)]

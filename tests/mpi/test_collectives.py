@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rank_runs import finished, run_of
 
+from offloadrt import openmp as omp
 from offloadrt.extensions import mpi
 from offloadrt.extensions.mpi import collectives as a
 from offloadrt.sim.errors import Deadlock
@@ -371,3 +372,83 @@ def test_the_messages_of_128_ranks(library: str, call: str, nbytes: int, message
     finished(run, main)
     sent = [row for row in run.trace.rows if row[0] == "MessageSent"]
     assert (len(sent), sum(row[-1] for row in sent)) == (messages, total)
+
+
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_buffers_with_gaps_are_gathered_scattered_and_reduced_in_their_places(ranks: int) -> None:
+    async def main(process: Any) -> None:
+        world, t = process.world, process.program.host_thread(0)
+
+        def column(name: str, n: int, fill: float) -> tuple[Any, Any]:
+            whole = t.array(name, (n, 3), fill=fill)
+            return whole, omp.array_section(whole, (0, n), (1, 1))
+
+        (_, mine), (joined, into) = column("mine", 4, world.rank + 1.0), column("into", 4 * ranks, -1.0)
+        expected = np.full((4 * ranks, 3), -1.0)
+        expected[:, 1] = np.repeat(np.arange(ranks) + 1.0, 4)
+        await world.Allgather(mine, into)
+        assert (joined.data == expected).all()
+        await world.Alltoall(into, into)
+        expected[:, 1] = world.rank + 1.0
+        assert (joined.data == expected).all()
+        total, place = column("total", 4, -1.0)
+        await (await world.Iallreduce(mine, place)).Wait()
+        assert (total.data[:, 1] == sum(range(ranks + 1))).all() and (total.data[:, ::2] == -1.0).all()
+        await world.Bcast(place if world.rank else mine, 0)
+        assert world.rank == 0 or (total.data[:, 1] == 1.0).all()
+
+    finished(run_of(ranks), main)
+
+
+REFUSED = [
+    (lambda w, a, b, i: w.Allreduce(a, b), r"MPI_ERR_TRUNCATE: 64 bytes, room for 32 \(in MPI_Allreduce, array 'b'"),
+    (lambda w, a, b, i: w.Scan(a, b), r"MPI_ERR_TRUNCATE: 64 bytes, room for 32 \(in MPI_Scan, array 'b'"),
+    (lambda w, a, b, i: w.Exscan(a, None), r"MPI_ERR_TRUNCATE: 64 bytes, room for 0 \(in MPI_Exscan"),
+    (lambda w, a, b, i: w.Reduce(a, b), r"MPI_ERR_TRUNCATE: 64 bytes, room for 32 \(in MPI_Reduce, array 'b'"),
+    (lambda w, a, b, i: w.Reduce_scatter(a, None), r"MPI_ERR_TRUNCATE: 32 bytes, room for 0"),
+    (
+        lambda w, a, b, i: w.Allreduce(b, i),
+        r"MPI_ERR_TYPE: a reduction of float64 into int32 \(in MPI_Allreduce, array 'i'",
+    ),
+    (lambda w, a, b, i: w.Allgather(a, a), r"MPI_ERR_TRUNCATE: 64 bytes, room for 32 \(in MPI_Allgather, array 'a'"),
+    (lambda w, a, b, i: w.Gather(b, b), r"MPI_ERR_TRUNCATE: 32 bytes, room for 16 \(in MPI_Gather, array 'b'"),
+    (lambda w, a, b, i: w.Scatter(a, None), r"MPI_ERR_TRUNCATE: 32 bytes, room for 0 \(in MPI_Scatter, array 'a'"),
+    (lambda w, a, b, i: w.Bcast(a, mpi.PROC_NULL), "MPI_ERR_RANK: no rank -3 in MPI_COMM_WORLD"),
+    (lambda w, a, b, i: w.Free(), "MPI_ERR_COMM: MPI_COMM_WORLD is never freed"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_a_collective_with_too_little_room_or_another_type_is_refused(call: Any, message: str) -> None:
+    async def main(process: Any) -> None:
+        t = process.program.host_thread(0)
+        if process.rank == 0:
+            await call(process.world, t.array("a", 8), t.array("b", 4), t.array("i", 8, "i4"))
+
+    with pytest.raises(mpi.MpiError, match=message):
+        finished(run_of(2), main)
+
+
+def test_a_communicator_that_was_freed_is_not_used_again() -> None:
+    async def main(process: Any) -> None:
+        a = process.program.host_thread(0).array("a", 8)
+        dup = await process.world.Dup()
+        dup.Free()
+        for call in (lambda: dup.Barrier(), lambda: dup.Send(a, 0), lambda: dup.Recv(a, 0), lambda: dup.Dup()):
+            with pytest.raises(mpi.MpiError, match="MPI_ERR_COMM: MPI_COMM_WORLD dup 1 was freed before"):
+                await call()
+        with pytest.raises(mpi.MpiError, match=r"MPI_ERR_COMM: .*MPI_Comm_free"):
+            dup.Free()
+
+    finished(run_of(2), main)
+
+
+def test_a_buffer_of_device_memory_ends_where_the_memory_ends() -> None:
+    async def main(process: Any) -> None:
+        place = await process.program.host_thread(0).omp_target_alloc(64)
+        with pytest.raises(mpi.MpiError, match=r"MPI_ERR_BUFFER: .* reaches beyond the block .*\(in device_buffer"):
+            mpi.device_buffer(process, place, 1 << 40)
+        with pytest.raises(ValueError, match="device_buffer: nbytes is -8, but must be a whole number from 0"):
+            mpi.device_buffer(process, place, -8)
+
+    finished(run_of(1), main)

@@ -21,6 +21,31 @@ def test_a_primitive_in_a_plain_task_is_an_error_that_says_so(sim):
         sim.run(main)
 
 
+def test_a_primitive_in_a_task_of_trio_beside_a_waiting_parent_is_told_the_same(sim):
+    async def child():
+        await sim.sleep(1)
+
+    async def main():
+        async with sim.attached(), trio.open_nursery() as nursery:
+            nursery.start_soon(child)
+            await sim.sleep(2)
+
+    with pytest.raises(UnregisteredTask, match=r"^t=0: .* a plain Trio task \(a child of 'main'\)"):
+        sim.run(main)
+
+
+def test_a_primitive_in_a_system_task_of_trio_is_told_the_same(sim):
+    async def child():
+        await sim.sleep(1)
+
+    async def main():
+        trio.lowlevel.spawn_system_task(child)
+        await sim.sleep(2)
+
+    with pytest.raises(UnregisteredTask, match=r"outside its actors; use .*sim\.spawn\(fn\)"):
+        sim.run(main)
+
+
 def test_a_primitive_outside_the_run_is_an_error_that_says_so(sim):
     async def main():
         await sim.sleep(1)

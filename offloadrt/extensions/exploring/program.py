@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -96,7 +97,7 @@ def failure_of(error: BaseException) -> RunOutcome:
         detail = str(inner)
     kind = type(inner).__name__
     message = (str(inner).partition("\n")[0] or detail.partition("\n")[0]).strip()
-    site = story.site(story.raised(inner.__traceback__))
+    site = story.site(traceback.walk_tb(inner.__traceback__))
     where = f" ({site})" if site else ""
     key = f"{kind} {site or _without_numbers(message)}"
     if isinstance(inner, SimulationError):  # its message says which actor waits for which; that differs

@@ -8,6 +8,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from offloadrt.kernels.integers import is_integer
+from offloadrt.machine.memory import InvalidDeviceAddress
 from offloadrt.models.host.process import Process
 from offloadrt.runtime.errors import OffloadError
 from offloadrt.runtime.host_array import Bytes, HostArray, Section, array_of, extent
@@ -167,14 +169,19 @@ def device_buffer(process: Process, pointer: DevicePointer, nbytes: int | None =
     """Return the buffer of memory behind a device pointer: of `omp_target_alloc`, or of an array's `use_device_ptr`.
 
     Without `nbytes` the buffer is everything that is known to lie behind the pointer. Raises ValueError if the process
-    has no device with the pointer's device number.
+    has no device with the pointer's device number or for a size that is none, MpiError for more bytes than lie there.
     """
+    if nbytes is not None and not (is_integer(nbytes) and nbytes >= 0):
+        raise ValueError(f"device_buffer: nbytes is {nbytes!r:.80}, but must be a whole number from 0")
     size = pointer.nbytes if nbytes is None else nbytes
     devices = process.program.devices
     if not 0 <= pointer.device < len(devices):
         raise ValueError(f"a buffer behind {pointer!r}: the process has {len(devices)} devices")
     memory = process.program.machine.devices[pointer.device].memory
-    values = None if pointer.phantom or memory.is_phantom(pointer.address) else memory.view(pointer.address, size)
+    try:
+        values = None if pointer.phantom or memory.is_phantom(pointer.address) else memory.view(pointer.address, size)
+    except InvalidDeviceAddress as error:
+        raise MpiError.of_call(process.program.sim, f"MPI_ERR_BUFFER: {error}", "device_buffer") from None
     dtype = np.dtype(pointer.dtype)
     return MpiBuffer(
         size, pointer.device, 1, values, dtype if dtype.itemsize > 1 else None, f"device {pointer.device} memory"

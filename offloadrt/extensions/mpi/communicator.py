@@ -36,6 +36,7 @@ from offloadrt.extensions.mpi.transport import Transport
 from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.arguments import checked, checks_arguments
 from offloadrt.models.host.process import Process
+from offloadrt.runtime.host_array import Section
 
 ONE_SIDED = (
     "Win_create", "Win_allocate", "Win_allocate_shared", "Win_create_dynamic", "Put", "Get", "Accumulate",
@@ -64,11 +65,31 @@ def _collective(
     call, begun = f"MPI_{name}", f"MPI_I{name.lower()}"
     body = checked(body, call)
 
+    def without_gaps(comm: Comm, *args: Any, **kwargs: Any) -> Run:
+        """Call `body` with a packed copy of each buffer that has gaps, as the algorithms divide buffers by bytes."""
+        gaps: list[tuple[MpiBuffer, MpiBuffer]] = []
+
+        def packed(given: Any) -> Any:
+            buffer = buffer_of(given, call) if isinstance(given, Section | MpiBuffer) else NOTHING
+            if buffer.values is None or buffer.values.flags.c_contiguous:
+                return given
+            gaps.append((buffer, attrs.evolve(buffer, values=np.ascontiguousarray(buffer.values))))
+            return gaps[-1][1]
+
+        chosen: Run = body(comm, call, *map(packed, args), **{key: packed(value) for key, value in kwargs.items()})
+
+        async def unpacked(channel: Channel) -> None:
+            await chosen(channel)
+            for buffer, copy in gaps:
+                buffer.write(copy.read())
+
+        return unpacked if gaps else chosen
+
     async def blocking(self: Comm, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        await self.run(call, str(kwargs.get("at", "")), body(self, call, *args, **kwargs))
+        await self.run(call, str(kwargs.get("at", "")), without_gaps(self, *args, **kwargs))
 
     async def nonblocking(self: Comm, /, *args: P.args, **kwargs: P.kwargs) -> MpiRequest:
-        return self.start(begun, str(kwargs.get("at", "")), body(self, call, *args, **kwargs))
+        return self.start(begun, str(kwargs.get("at", "")), without_gaps(self, *args, **kwargs))
 
     blocking.__name__, nonblocking.__name__ = name, f"I{name.lower()}"
     blocking.__doc__, nonblocking.__doc__ = f"{body.__doc__} ({call})", f"Begin what {name} does ({begun})."
@@ -156,6 +177,7 @@ class Comm:
         self.size = len(self.group)
         self._collectives = 0
         self._made = 0
+        self._freed = False
         self._arguments = ""
         """The arguments of the current collective that must be equal on all ranks, as text."""
 
@@ -234,7 +256,7 @@ class Comm:
     def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
         """Create a persistent receive request, which can be started many times (MPI_Recv_init)."""
         buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
-        self._check(call, source, tag, at, receives=True)
+        self._check(call, source, tag, at, special=(ANY_SOURCE, PROC_NULL))
 
         async def begin(started: str) -> MpiRequest:
             return self.begin_receive(call, buffer, source, tag, 0, started or at)
@@ -270,7 +292,7 @@ class Comm:
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
         """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe)."""
-        self._check("MPI_Probe", source, tag, at, receives=True)
+        self._check("MPI_Probe", source, tag, at, special=(ANY_SOURCE, PROC_NULL))
         told = self._told("from", source, tag)
         message = await self.endpoint.wait_for_message(self.context, source, tag, told, at)
         if status is not None:
@@ -280,7 +302,7 @@ class Comm:
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> bool:
         """Tell whether a message with this source and tag could be received; describe it in `status` (MPI_Iprobe)."""
-        self._check("MPI_Iprobe", source, tag, at, receives=True)
+        self._check("MPI_Iprobe", source, tag, at, special=(ANY_SOURCE, PROC_NULL))
         await self.endpoint.look("MPI_Iprobe", at)
         message = self.endpoint.queues(self.context).probe(source, tag)
         if message is not None and status is not None:
@@ -318,7 +340,7 @@ class Comm:
         of collectives, so that the two never match. source, tag: the sender's rank and the message's tag; either may be
         a wildcard.
         """
-        self._check(call, source, tag, at, receives=True, array=buffer.name)
+        self._check(call, source, tag, at, special=(ANY_SOURCE, PROC_NULL), array=buffer.name)
         self._check_device(call, buffer, at)
         peer = self.world.endpoints[self.group[source]] if source >= 0 else None
         request = MpiRequest(self.endpoint, call, self._told("from", source, tag), buffer, peer, at)
@@ -338,14 +360,33 @@ class Comm:
         who = {ANY_SOURCE: "any rank", PROC_NULL: "MPI_PROC_NULL"}.get(rank, f"rank {rank}")
         return f"{way} {who} with {'any tag' if tag == ANY_TAG else f'tag {tag}'} on {self.name}"
 
-    def _check(self, call: str, rank: int, tag: int, at: str, *, receives: bool = False, array: str = "") -> None:
-        special = (ANY_SOURCE, PROC_NULL) if receives else (PROC_NULL,)
+    def _check(
+        self, call: str, rank: int, tag: int, at: str, *, special: Sequence[int] = (PROC_NULL,), array: str = ""
+    ) -> None:
+        """Check a call's communicator, rank and tag. Raises MpiError. special: what may stand in place of a rank."""
+        self._check_live(call, at)
         if not is_integer(rank) or not (0 <= rank < self.size or rank in special):
             reason = f"MPI_ERR_RANK: no rank {rank!r} in {self.name}, which has {self.size}"
             raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
-        if not is_integer(tag) or not (0 <= tag <= TAG_UB or (receives and tag == ANY_TAG)):
+        if not is_integer(tag) or not (0 <= tag <= TAG_UB or (tag == ANY_TAG and ANY_SOURCE in special)):
             reason = f"MPI_ERR_TAG: tag {tag!r}; it is 0 to {TAG_UB}"
             raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
+
+    def _check_live(self, call: str, at: str) -> None:
+        if self._freed:
+            raise MpiError.of_call(self.endpoint.sim, f"MPI_ERR_COMM: {self.name} was freed before", call, at)
+
+    def _check_room(self, call: str, sent: MpiBuffer, into: MpiBuffer, at: str, *, reduces: bool = True) -> None:
+        """Check that a rank's own data fits where the collective puts it. Raises MpiError.
+
+        reduces: whether both have the elements of one reduction, which have one type.
+        """
+        reason = f"MPI_ERR_TRUNCATE: {sent.nbytes} bytes, room for {into.nbytes}" if sent.nbytes > into.nbytes else ""
+        typed = reduces and sent.dtype is not None and into.dtype is not None
+        if typed and not reason and sent.dtype != into.dtype:
+            reason = f"MPI_ERR_TYPE: a reduction of {sent.dtype} into {into.dtype}"
+        if reason:
+            raise MpiError.of_call(self.endpoint.sim, reason, call, at, into.name or sent.name)
 
     def _check_device(self, call: str, buffer: MpiBuffer, at: str) -> None:
         there = len(self.endpoint.machine.devices)
@@ -361,7 +402,7 @@ class Comm:
 
     def _bcast(self, call: str, buf: Given, root: int = 0, *, at: str = "") -> Run:
         """Broadcast the root's buffer to all ranks."""
-        self._check(call, root, 0, at)
+        self._check(call, root, 0, at, special=())
         buffer = buffer_of(buf, call)
         self._same(root=root, nbytes=buffer.nbytes)
         return self._chosen(call, buffer.nbytes, _elements(buffer), buffer, root)
@@ -370,10 +411,11 @@ class Comm:
         self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
     ) -> Run:
         """Reduce the buffers of all ranks into that of the root."""
-        self._check(call, root, 0, at)
+        self._check(call, root, 0, at, special=())
         sent = self._sent(call, sendbuf, recvbuf)
         at_root = self.rank == root
         into = buffer_of(recvbuf, call) if at_root else sent.temporary()
+        self._check_room(call, sent, into, at)
         work = self._workplace(into)
         self._same(root=root, nbytes=sent.nbytes, op=op)
         chosen = self._chosen(call, sent.nbytes, _elements(sent), work, op, root)
@@ -382,6 +424,7 @@ class Comm:
     def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
         """Reduce the buffers of all ranks into the buffer of each."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
+        self._check_room(call, sent, into, at)
         work = self._workplace(into)
         self._same(nbytes=sent.nbytes, op=op)
         return self._reducing(sent, work, into, self._chosen(call, sent.nbytes, _elements(sent), work, op))
@@ -422,6 +465,7 @@ class Comm:
         parts = self._parts(call, into, counts, at)
         mine = parts[self.rank]
         sent = mine if isinstance(sendbuf, InPlace) else buffer_of(sendbuf, call)
+        self._check_room(call, sent, mine, at, reduces=False)
         self._same(nbytes=into.nbytes)
         chosen = self._chosen(call, -(-into.nbytes // self.size), _elements(into), into, parts)
 
@@ -442,6 +486,7 @@ class Comm:
         """Send parts of `sendcounts` bytes to all ranks and receive parts of `recvcounts` bytes from them."""
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
         outgoing, incoming = self._parts(call, sent, sendcounts, at), self._parts(call, into, recvcounts, at)
+        self._check_room(call, outgoing[self.rank], incoming[self.rank], at, reduces=False)
         self._same(nbytes=sent.nbytes if sendcounts is None else None)
         return self._chosen(call, sent.nbytes // self.size, _elements(sent), outgoing, incoming)
 
@@ -453,6 +498,7 @@ class Comm:
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
         work = self._workplace(sent).temporary()
         parts = self._parts(call, work, counts, at)
+        self._check_room(call, parts[self.rank], into, at)
         mine = into if work.device == into.device else attrs.evolve(into.temporary(), device=None)
         self._same(nbytes=sent.nbytes, op=op)
         chosen = self._chosen(call, sent.nbytes, _elements(sent), work, parts, mine, op)
@@ -469,6 +515,7 @@ class Comm:
     def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
         """Give each rank the reduction over all ranks up to itself."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
+        self._check_room(call, sent, into, at)
         copy = sent.temporary()
         copy.write(sent.read())
         self._same(nbytes=sent.nbytes, op=op)
@@ -476,7 +523,7 @@ class Comm:
 
     def _exscan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
         """Give each rank except the first the reduction over all ranks before it."""
-        return self._scan(call, sendbuf, recvbuf, op)
+        return self._scan(call, sendbuf, recvbuf, op, at=at)
 
     Barrier, Ibarrier = _collective("Barrier", _barrier)
     Bcast, Ibcast = _collective("Bcast", _bcast)
@@ -500,10 +547,13 @@ class Comm:
         self, call: str, whole: Given, own: Given | InPlace, counts: Sequence[int] | None, root: int, at: str
     ) -> tuple[list[MpiBuffer] | None, MpiBuffer]:
         """Return the parts of the root's buffer `whole`, None on other ranks, and the buffer of this rank's part."""
-        self._check(call, root, 0, at)
+        self._check(call, root, 0, at, special=())
         parts = self._parts(call, buffer_of(whole, call), counts, at) if self.rank == root else None
         in_place = NOTHING if parts is None else parts[root]
         mine = in_place if isinstance(own, InPlace) else buffer_of(own, call)
+        if parts is not None:
+            pair = (mine, parts[root]) if call.startswith("MPI_Gather") else (parts[root], mine)
+            self._check_room(call, *pair, at, reduces=False)
         may_differ = call in ("MPI_Gatherv", "MPI_Scatterv")
         self._same(root=root, nbytes=None if may_differ else mine.nbytes if parts is None else parts[root].nbytes)
         return parts, mine
@@ -549,6 +599,7 @@ class Comm:
         return request
 
     def _channel(self, call: str, at: str, *, background: bool) -> Channel:
+        self._check_live(call, at)
         self._collectives += 1
         self.world.agree(self.context, self._collectives, call, self._arguments, self.rank, self.size, at)
         self._arguments = ""
@@ -643,7 +694,14 @@ class Comm:
         return Comm(self.world, self.endpoint, self.group, context, f"{self.name} dup {self._made}")
 
     def Free(self) -> None:
-        """Release the communicator (MPI_Comm_free); messages that have begun still complete."""
+        """Release the communicator (MPI_Comm_free); messages that have begun still complete.
+
+        Raises MpiError for MPI_COMM_WORLD, and for a communicator that was freed before.
+        """
+        self._check_live("MPI_Comm_free", "")
+        if self.context == 0:
+            raise MpiError.of_call(self.endpoint.sim, f"MPI_ERR_COMM: {self.name} is never freed", "MPI_Comm_free")
+        self._freed = True
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in ONE_SIDED:

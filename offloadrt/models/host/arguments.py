@@ -8,7 +8,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
@@ -18,6 +18,7 @@ from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
 
 T = TypeVar("T")
+R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 _NUMBERS: dict[Any, Callable[[Any], bool]] = {
     int: lambda value: is_integer(value) and -(1 << 63) <= value < 1 << 63,
@@ -56,6 +57,15 @@ def checked(method: F, name: str = "") -> F:
         return method(*arguments, **others)
 
     return cast(F, call)
+
+
+def started(call: str, body: Callable[[T], Awaitable[R]], given: T) -> Awaitable[R]:
+    """Return what `body(given)` returns, to be awaited. Raises TypeError, naming `call`, if `body` is not async."""
+    running: object = body(given)
+    if not isinstance(running, Awaitable):
+        made = f"{code.co_filename}:{code.co_firstlineno}: " if (code := getattr(body, "__code__", None)) else ""
+        raise TypeError(f"{made}{call} returned {running!r:.80}, nothing to await; write it as `async def`")
+    return running
 
 
 CHECKED: Final = checked(checks_arguments).__code__

@@ -144,6 +144,8 @@ class ProgramArrays:
             raise ValueError(f"array {name!r}: no kind {kind!r}; there are {', '.join(get_args(Kind))}")
         if not is_integer(align) or align < 1 or align & (align - 1):
             raise ValueError(f"array {name!r}: align is {align!r:.80}, but an alignment is a power of two")
+        if not isinstance(phantom, bool | np.bool_ | None):
+            raise TypeError(f"array {name!r}: phantom is {phantom!r:.80}, but must be True, False or None")
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         ghost = self._phantom if phantom is None else phantom
         values = None if ghost else make_values(name, lengths, element, fill)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from offloadrt.models.host.arguments import started
 from offloadrt.models.host.program import OffloadProgram
 from offloadrt.registry import Registry
 
@@ -73,7 +74,7 @@ class Process:
         """Run the process's main function, then wait for the work that its threads left running."""
         sim, host_time = self.program.sim, self.program.machine.host_time
         since = sim.now
-        result = await main(self)
+        result = await started("mpiexec's main", main, self)
         await self.program.end_tasks()
         host_time.lived(sim.now - since - self._in_teams)
         return result

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from offloadrt.driver import Driver, DriverError
 from offloadrt.kernels.integers import is_integer
 from offloadrt.machine import Machine, MachineSpec
-from offloadrt.models.host.arguments import checked
+from offloadrt.models.host.arguments import checked, started
 from offloadrt.models.host.arrays import Arena, DeviceGlobals, ProgramArrays
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations import configuration as configuration_named
@@ -295,14 +295,7 @@ class OffloadProgram(ABC, Generic[T]):
             born = self.sim.now
             if tell is not None:
                 tell(StrandBegan(self.machine.named(f"host thread {number}"), (fork,)))
-            running: object = body(thread)
-            if not isinstance(running, Awaitable):
-                code = getattr(body, "__code__", None)
-                made = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
-                raise TypeError(
-                    f"{made}parallel's body returned {running!r}, nothing to await; write it as `async def`"
-                )
-            results[number] = await running
+            results[number] = await started("parallel's body", body, thread)
             await thread.leave_team()
             if tell is not None:
                 tell(StrandEnded(join))

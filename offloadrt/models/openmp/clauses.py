@@ -137,11 +137,8 @@ def map(
             f"omp.map: {said}; write omp.map(tofrom=a) (to, from_, tofrom, alloc, release, delete; always=True, "
             "present=True, close=True, hold=True)"
         )
-    try:
-        bits = int(ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold)
-    except (TypeError, ValueError):
-        check_logical("omp.map", always=always, present=present, close=close, hold=hold)
-        raise
+    check_logical("omp.map", always=always, present=present, close=close, hold=hold)
+    bits = int(ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold)
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
         if items is not None and (listed := items_of(items)):
@@ -228,10 +225,7 @@ def pointees(pointers: HostArray, shape: int | Sequence[int], dtype: Any, member
 
 def flatten(clauses: Iterable[Any]) -> tuple[Any, ...]:
     """Return the clauses one by one; a `Maps` is replaced by its clauses."""
-    flat: list[Any] = []
-    for clause in clauses:
-        flat.extend(clause.clauses if isinstance(clause, Maps) else (clause,))
-    return tuple(flat)
+    return tuple(one for clause in clauses for one in (clause.clauses if isinstance(clause, Maps) else (clause,)))
 
 
 @attrs.frozen(eq=False)

@@ -312,7 +312,7 @@ def defaultmap_item(behaviour: str | Mapping[str, str]) -> Callable[[HostArray],
     behaviour: to, from, tofrom, alloc, present, firstprivate, default or none, or one for each category. A C array is
     an aggregate. A pointer is its variable of eight bytes: its target is not mapped. Numbers are firstprivate.
     """
-    given = {"all": behaviour} if isinstance(behaviour, str) else dict(behaviour)
+    given = behaviour if isinstance(behaviour, Mapping) else {"all": behaviour}
     for category, named in given.items():
         if category not in _CATEGORIES:
             raise ValueError(f"defaultmap({named}: {category}): the categories are {', '.join(_CATEGORIES)}")

@@ -10,7 +10,7 @@ import re
 import reprlib
 import statistics
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -387,9 +387,10 @@ def measured_of(returned: object, scenario: str) -> dict[str, Value]:
     if returned is None:
         return {}
     if not isinstance(returned, Mapping):
-        raise ScenarioRefused(
-            f"scenario {scenario} returned {type(returned).__name__}; it returns a dict of figures, or nothing"
-        )
+        if isinstance(returned, Coroutine):
+            returned.close()  # so that Python does not warn of it, too
+        kind = type(returned).__name__
+        raise ScenarioRefused(f"scenario {scenario} returned {kind}; it returns a dict of figures, or nothing")
     measured: dict[str, Value] = {}
     for name, value in returned.items():
         plain = value.item() if isinstance(value, np.generic | np.ndarray) and np.size(value) == 1 else value

@@ -183,7 +183,7 @@ class _ByName(dict[str, Any]):
         self._what = what
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"no {self._what} {name!r}{did_you_mean(name, self)}; there are: {', '.join(self)}")
+        raise KeyError(f"no {self._what} {name!r}{did_you_mean(str(name), self)}; there are: {', '.join(self)}")
 
 
 _Name = TypeVar("_Name", bound=Hashable)

@@ -194,8 +194,8 @@ def scenario(
     """
 
     def decorate(function: Function) -> Scenario:
-        if not inspect.iscoroutinefunction(function):
-            raise ScenarioRefused(f"scenario {function.__name__}: write it as `async def`")
+        if not inspect.isfunction(function) or not inspect.iscoroutinefunction(function):
+            raise ScenarioRefused(f"scenario {getattr(function, '__name__', repr(function))}: write it as `async def`")
         parameters = parameters_of(function)
         axes = {axis: tuple(values) for axis, values in (sweep or {}).items()}
         for axis, values in axes.items():

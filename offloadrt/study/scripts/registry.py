@@ -71,17 +71,16 @@ def _import(path: Path) -> ModuleType:
     loading.append(path)
     try:
         spec.loader.exec_module(module)
-    except ScenarioRefused as error:
+    except BaseException as error:  # a script may raise SystemExit, GeneratorExit or a class of its own
         del sys.modules[name]
         lines = [step.lineno for step in traceback.extract_tb(error.__traceback__) if step.filename == str(path)]
-        raise ScenarioRefused(":".join(map(str, (path, *lines[-1:]))) + f": {error}") from None
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        if isinstance(error, ScenarioRefused):
+            raise ScenarioRefused(":".join(map(str, (path, *lines[-1:]))) + f": {error}") from None
         if isinstance(error, SourceRefused):  # which names file and line, and what to write instead
             raise UserError(str(error)) from None
-        if isinstance(error, RecursionError) and not any(
-            step.filename == str(path) for step in traceback.extract_tb(error.__traceback__)
-        ):
+        if isinstance(error, RecursionError) and not lines:
             raise UserError(
                 f"{path}: Python cannot compile the script, because something in it is nested too deeply; divide its "
                 "longest statement into several"

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -18,6 +17,7 @@ import attr
 import outcome
 import trio
 
+from offloadrt.sim.story import leaves
 from offloadrt.study.errors import ScriptFailed, did_you_mean
 from offloadrt.study.scripts.listing import PACKAGE
 
@@ -49,8 +49,7 @@ def script_line() -> str:
 def _prune(story: traceback.TracebackException) -> None:
     story.stack = traceback.StackSummary.from_list([frame for frame in story.stack if _own(frame.filename)])
     for name in ("__cause__", "__context__"):
-        earlier = getattr(story, name)
-        if earlier is not None:
+        if (earlier := getattr(story, name)) is not None:
             _prune(earlier)
             if not earlier.stack:
                 setattr(story, name, None)
@@ -72,7 +71,7 @@ def innermost(error: BaseException) -> BaseException:
 def _different(error: BaseException) -> list[BaseException]:
     """Return the errors inside exception groups, one for each type and line, with a note of how many there were."""
     kinds: dict[object, list[BaseException]] = {}
-    for leaf in _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]:
+    for leaf in leaves(error):
         kinds.setdefault((type(leaf), _line(leaf) or _of_any_thread(leaf)), []).append(leaf)
     for first, *others in kinds.values():
         same = all(_of_any_thread(other) == _of_any_thread(first) for other in others)
@@ -84,23 +83,12 @@ def _different(error: BaseException) -> list[BaseException]:
 
 def _line(error: BaseException) -> tuple[str, int] | None:
     """Return file and line of the script where an error was raised, None when no frame is the script's."""
-    site = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if _own(frame.f_code.co_filename):
-            site = frame.f_code.co_filename, line
-    return site
+    files = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return next((site for site in reversed(files) if _own(site[0])), None)
 
 
 def _of_any_thread(error: BaseException) -> str:
     return re.sub(r"\bhost thread \d+", "host thread", str(error))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for member in group.exceptions:
-        if isinstance(member, BaseExceptionGroup):
-            yield from _leaves(member)
-        else:
-            yield member
 
 
 def _formatted(error: BaseException) -> str:
