@@ -264,8 +264,10 @@ class Section:
 
     @property
     def begin(self) -> int:
-        within = sum(extent.lower * self.bytes_of(dimension) for dimension, extent in enumerate(self.inner, 1))
-        return self.array.address + self.lower * self.row_bytes + within
+        begin = self.array.address + self.lower * self.row_bytes
+        for dimension, extent in enumerate(self.inner, 1):
+            begin += extent.lower * self.bytes_of(dimension)
+        return begin
 
     @property
     def nbytes(self) -> int:

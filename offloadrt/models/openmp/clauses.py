@@ -137,7 +137,8 @@ def map(
             f"omp.map: {said}; write omp.map(tofrom=a) (to, from_, tofrom, alloc, release, delete; always=True, "
             "present=True, close=True, hold=True)"
         )
-    check_logical("omp.map", always=always, present=present, close=close, hold=hold)
+    if not always is present is close is hold is False:
+        check_logical("omp.map", always=always, present=present, close=close, hold=hold)
     bits = int(ALWAYS * always | PRESENT * present | CLOSE * close | OMPX_HOLD * hold)
     clauses: list[Map] = []
     for kind, items in zip(KIND_BITS, (to, from_, tofrom, alloc, release, delete), strict=True):
