@@ -75,7 +75,7 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Split a spec into its axes (fields with several values, as `h100,mi300a`) and the rest; return the rest first."""
+    """Return a spec without its axes (fields with several values, as `h100,mi300a`), and then the axes by name."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes

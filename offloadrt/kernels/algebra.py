@@ -123,7 +123,7 @@ class Polynomial:
 
     @property
     def sign(self) -> int | None:
-        """Return 1 if the value is >= 0 whenever all symbols are, -1 if it is <= 0 then, and None if not known."""
+        """Return 1 if the value is >= 0 for all symbols >= 0, -1 if it is <= 0 for them; None if neither is known."""
         if any(symbol.startswith(SIGNED) for symbol in self.symbols):
             return None
         if all(value >= 0 for _, value in self.terms):

@@ -232,8 +232,7 @@ class Launch:
         """Return the launch with code that takes ``factor`` times as long.
 
         Operations, bytes and dependent accesses are all scaled, as the factor does not say which part of the code is
-        worse. Alone on the device, the kernel then takes `factor` times as long, and the same resource bounds it as
-        before.
+        worse. So the same resource bounds the kernel as before.
         """
         if factor == 1.0:
             return self

@@ -551,7 +551,7 @@ def _range(left: Value, op: ast.cmpop, right: Value) -> Within | None:
 
 
 def walk(nest: LoopNest) -> tuple[Walk, tuple[IndexParameter, ...]]:
-    """Go through a nest's source: find its accesses, operations, loops and reductions, and its index parameters.
+    """Return what a nest's source contains (accesses, operations, loops, reductions), then its index parameters.
 
     Bounds and indices depend on index parameters. SourceRefused for a bound or index that can only be a fraction.
     """

@@ -333,8 +333,7 @@ class DiscreteGpu(Device):
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
         """Let kernels access managed memory on the device ``peer`` over ``links``.
 
-        Link "h2d" carries bytes from the peer, link "d2h" to it. ``part``: the largest fraction of a link's bandwidth
-        that one kernel attains.
+        Link "h2d" carries bytes from the peer, "d2h" to the peer. ``part``: the largest fraction for one kernel.
         """
         assert self.managed is not None, "managed memory is in use"
         for direction, link in links.items():
@@ -435,7 +434,7 @@ class Apu(Device):
     def statistics(self) -> dict[str, Statistics]:
         """Return the statistics of each part so far, by the part's name.
 
-        Those of every device, then of the memory, the used queues, the queue scheduler and the page-fault handler.
+        The parts are those of every device, the memory, the used queues, the queue scheduler, the page-fault handler.
         """
         parts = super().statistics() | {self.traffic.name: self.traffic.statistics()}
         parts.update({queue.mailbox.name: queue.statistics() for queue in self._made})

@@ -91,8 +91,7 @@ class Cores:
     def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
         """Occupy one core for ``dt`` virtual seconds; count them, and the wait for a core, as host time.
 
-        Await the result at once: the work begins with the call. ``category`` is one of ``trace.HOST_TIME``: ``compute``
-        is the program's own work.
+        Await the result at once: the work begins with the call. ``category``: one of ``trace.HOST_TIME``.
         """
         try:
             if not 0.0 <= dt <= LONGEST_S:

@@ -181,7 +181,7 @@ class BlitCopy(msgspec.Struct, frozen=True):
     direction: str
     nbytes: int
     memory: str
-    """The other end, as in a CopyPacket."""
+    """The other end: ``pinned`` or ``staged`` host memory, ``device``, ``managed``, or a name such as ``device 1``."""
 
 
 class KernelPacket(msgspec.Struct, frozen=True, eq=False):

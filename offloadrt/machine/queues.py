@@ -108,7 +108,7 @@ class DeviceQueue(Generic[P]):
 class HardwareQueue(DeviceQueue[StreamCommand]):
     """One connection to the device: an actor that dispatches packets to engines and compute units.
 
-    Dispatching takes no time, because the profile's launch and copy latencies contain it. ``engines``: by direction.
+    Dispatching takes no time, as the launch and copy latencies contain that time. ``engines``: by direction.
     ``compute``, ``migrations`` and ``relay`` get kernels, prefetches and copies between devices.
     """
 

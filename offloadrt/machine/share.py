@@ -110,7 +110,7 @@ class FairShare:
         """Add a user that needs ``amount`` units and can use at most ``cap`` units per second; return its ticket.
 
         now: virtual seconds. A user with a cap of 0 is present, and gets nothing until ``limit`` gives it another cap.
-        ``order``: the user's number in the order of arrival, if it has been here before.
+        ``order``: the user's number in the order of arrival, if the user returns.
         """
         if not (amount >= 0 and cap >= 0):
             raise _bad_request(amount, cap)
@@ -198,7 +198,7 @@ class FairShare:
         self._now = now
 
     def first(self) -> tuple[Ticket | None, float]:
-        """Return the user who finishes first if nobody comes or goes, and the virtual time; (None, inf) if none."""
+        """Return (user who finishes first if nobody comes or goes, virtual time of that); (None, inf) without users."""
         best: Ticket | None = None
         soonest = math.inf
         for group in self._classes:

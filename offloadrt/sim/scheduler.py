@@ -494,7 +494,7 @@ class Scheduler:
     def set_timer(self, actor: Actor, due: float, timer: Any = None) -> bool:
         """Set a timer that resumes ``actor`` at virtual time ``due``; return True if the actor can go on at once.
 
-        It can if it is the running actor and nothing else happens before ``due``: then virtual time becomes ``due``
+        The running actor can if nothing else happens before ``due``: then virtual time becomes ``due``
         without a switch to another task. ``timer``, if given, has a method ``send`` that is called at that time.
         """
         self.timers_set = number = self.timers_set + 1

@@ -254,7 +254,7 @@ class Simulation(Scheduler, trio.abc.Clock):
     def run(self, main: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run ``await main(*args)`` as the first actor, until it and all actors that are no daemons have ended.
 
-        Returns its value. An error of one actor is raised as it is, with a note of what all actors did; several
+        Returns the value of ``main``. An actor's error is raised as it is, with a note of what all actors did; several
         come as an ExceptionGroup. Also Deadlock, Livelock, RealInputOutput, UncontrolledNondeterminism (`errors.py`).
         """
         actor: list[Actor] = []

@@ -139,11 +139,11 @@ def compare(
 
         offloadrt.compare("overlap", machine=["h100", "mi300a"], threads=8)
 
-    `keywords` and `jobs` are as in `sweep`; `baseline` (what to compare with) and `measures` (what to compare besides
-    the elapsed time) as in `reporting.compare.compare`. All runs are repeated with `draws` random samples of the
-    uncertain costs; by default with up to 64 within `budget_s` seconds (40). Then `order` ranks the variants, and the
-    results have an `interval`. `draws=0` makes none. Raises UserError for what cannot be compared, ScriptFailed when
-    the program raises, ParameterError for a bad parameter.
+    `keywords` are parameters and fields of `RunSpec`; `jobs` runs are made at a time. `baseline`: the values to compare
+    with, by parameter. `measures`: the numbers to compare besides the elapsed time. All runs are repeated with `draws`
+    random samples of the uncertain costs; by default with up to 64 within `budget_s` seconds (40). Then `order` ranks
+    the variants, and the results have an `interval`. `draws=0` makes none. Raises UserError for what cannot be
+    compared, ScriptFailed when the program raises, ParameterError for a bad parameter.
     """
     chosen = found(scenario)
     axes, spec = several(chosen, keywords)

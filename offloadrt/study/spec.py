@@ -193,7 +193,7 @@ class RunSpec:
     inputs: Annotated[Mapping[str, str | float], _FROM_PYTHON] = attrs.field(
         factory=dict, converter=_ends_by_name, eq=_pairs
     )
-    """Quantiles of the program's inputs with a range, by name; names that it does not have are passed over."""
+    """Quantiles of the program's inputs with a range, by name; a name of no input of the program is ignored."""
     seed: Seed = attrs.field(default=0, validator=_seed, metadata=_APART)
     gear: Gear = attrs.field(default="turbo", validator=_gear)
     strategy: Annotated[

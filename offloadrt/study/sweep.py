@@ -225,7 +225,7 @@ class Processes(Executor):
         return ProcessPoolExecutor(self._jobs, mp_context=spawn, initializer=_live_as_a_worker)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Submit ``fn(*args, **kwargs)`` to a process, which ignores Ctrl-C so that only this process handles it."""
+        """Submit ``fn(*args, **kwargs)`` to a process; only the calling process handles Ctrl-C."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # which a process that is started inherits
         try:
             return self._pool.submit(fn, *args, **kwargs)
@@ -515,7 +515,7 @@ def run_point(point: Point) -> bytes:
 
 
 def run_points(points: Sequence[Point]) -> tuple[float, list[bytes]]:
-    """Make several runs of a sweep one after another; return (seconds taken, each one's answer as JSON)."""
+    """Make several runs of a sweep one after another; return (seconds taken, each result or error as JSON)."""
     begun = time.perf_counter()
     answers = [run_point(point) for point in points]
     return time.perf_counter() - begun, answers
@@ -550,7 +550,7 @@ class Dispatcher:
     """Moving mean of a run's duration in seconds of real time."""
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (the point's number, its answer as JSON) for each point as it finishes.
+        """Yield (the point's number, its result or error as JSON, see `run_point`) for each point as it finishes.
 
         Raises UserError when the executor accepts no more runs, or lost runs for a reason other than a worker's death.
         """

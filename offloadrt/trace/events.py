@@ -189,7 +189,7 @@ class MapInsert(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
     begin: int
-    """Where the entry begins, as in `MapLookup`."""
+    """Where the section begins: bytes from the start of the array; a host address when `array` is empty."""
     size: int
     device_address: int
     dynamic: int
@@ -205,7 +205,7 @@ class MapCount(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size", "dynamic", "hold")
     array: str
     begin: int
-    """Where the entry begins, as in `MapLookup`."""
+    """Where the section begins: bytes from the start of the array; a host address when `array` is empty."""
     size: int
     dynamic: int
     hold: int
@@ -218,7 +218,7 @@ class MapRemove(Event):
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str
     begin: int
-    """Where the entry begins, as in `MapLookup`."""
+    """Where the section begins: bytes from the start of the array; a host address when `array` is empty."""
     size: int
     device_address: int
 
@@ -305,7 +305,7 @@ class MessageSent(Event):
 
 @event
 class MessageReceived(Event):
-    """A message has come into the receiver's buffer; the receiving thread writes this. Fields: see `MessageSent`."""
+    """A message of rank `source` with this `tag` is in the buffer of rank `destination`, whose thread writes this."""
 
     sizes: ClassVar[tuple[str, ...]] = ("bytes",)
     message: int

@@ -92,12 +92,10 @@ class ComputeUnits:
 
     Other actors send KernelPacket, FaultServed, ReplayFaults, Unmapped, RemoteDone, TrafficChanged and ResumeKernels
     with ``put``; they send DrainKernels, SuspendKernels and RunContexts with ``call``, which waits for a reply. Each
-    kind of message, and the end of a kernel, has its own method. All run in this one actor, so no other actor changes
-    the division of the SMs.
+    kind of message, and the end of a kernel, has its own method. Only this actor changes the division of the SMs.
 
     ``contexts``: the GPU contexts of the processes that use the device; None: one process. ``faults``: handles page
-    faults on an APU. Without it and without ``managed`` (managed memory), all memory that kernels access is taken to be
-    present.
+    faults on an APU. With neither ``faults`` nor ``managed`` (managed memory), all memory of kernels counts as present.
     """
 
     def __init__(

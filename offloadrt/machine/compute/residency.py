@@ -537,8 +537,8 @@ class ComputeStatistics:
     pages. ``draining_s``: the time from requests to stop (``drains``) until no kernel ran. ``wall_s`` sums the kernels'
     times from start to end, ``alone_s`` what they would have taken alone on the device with every page present.
     ``wait_s`` sums the seconds of kernels that were launched and not started, because the device was halted or full.
-    ``sm_s`` sums the seconds of all SMs that worked. ``blits`` counts copies that are done by the SMs; ``kernels``,
-    ``wall_s`` and ``alone_s`` are without them.
+    ``sm_s`` sums the seconds of all SMs that worked. ``blits`` counts copies that are done by the SMs;
+    ``kernels``, ``wall_s`` and ``alone_s`` leave these copies out.
     """
 
     busy_s: float

@@ -107,7 +107,7 @@ class GpuContexts:
             self.slicer.put(ContextHasWork(context.process, True))
 
     def ended(self, packet: KernelPacket) -> GpuContext:
-        """Count the end of the kernel in `packet` and return its context; without kernels, it needs no time slice."""
+        """Count the end of the kernel in `packet` and return its context; a context without kernels gets no slices."""
         context = self.of(packet)
         context.resident -= 1
         context.kernels -= 1

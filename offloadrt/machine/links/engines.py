@@ -149,8 +149,8 @@ class CopyEngines:
     def carry(self, number: int, cause: int, nbytes: int, memory: str, pauses_s: float = 0.0) -> Awaitable[object]:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
-        number, cause: the copy's number and its directive's. memory: as in `CopyPacket`. pauses_s: all seconds between
-        pieces. The caller itself holds an idle engine meanwhile; if none is idle, the transfer queues up.
+        number, cause: the copy's number and its directive's. memory: the copy's other end, such as ``pinned``.
+        pauses_s: seconds between pieces, in all. The caller itself holds an idle engine meanwhile, or queues up.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)
@@ -173,7 +173,7 @@ class CopyEngines:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
         number, cause: the copy's number and its directive's. ``done``: a signal to use, for which an actor may wait
-        already. ``over``: the link to use instead of the direction's. memory, pauses_s: as in `CopyPacket`.
+        already. ``over``: the link to use instead of the direction's. memory, pauses_s: see ``carry``.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

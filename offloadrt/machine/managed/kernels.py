@@ -219,8 +219,7 @@ class ManagedSpec:
 class ManagedKernels:
     """Runs a device's kernels over managed memory, as a part of the compute units' actor.
 
-    Kernels that miss pages write faults to ``buffer``, which the unified-memory driver empties. ``ports``: the ports to
-    host memory, by direction.
+    Kernels that miss pages write faults to ``buffer``, which the driver empties. ``ports``: those to host memory.
     """
 
     def __init__(

@@ -70,8 +70,7 @@ class ByteRuns:
 class ManagedAccess:
     """The accesses of a kernel to one range of managed memory.
 
-    A page migrates, or is mapped, as a whole. Over the link, only the read or written sectors move, in each direction
-    by itself (``ByteRuns``).
+    A page migrates, or is mapped, as a whole. Over the link, only the sectors move that are read or written.
     """
 
     begin: int
@@ -241,7 +240,7 @@ class Tiled:
         """Return None, because each thread has one iteration."""
 
     def ends(self, window: int) -> bool:
-        """Return True: each thread has one iteration, so that every window (group of threads) contains its last."""
+        """Return True: each thread has one iteration, so that every window (group of threads) has its last one."""
         return True
 
 

@@ -36,7 +36,7 @@ _MOST_REPORTED = 1024
 
 @attrs.frozen(eq=False)
 class AddressTrace:
-    """Finds the managed-memory addresses that a launch accesses; `elements` finds the array elements for it."""
+    """Finds the managed-memory addresses that a launch accesses; `elements` finds the accessed array elements."""
 
     elements: ElementTrace
     arguments: Mapping[str, object]

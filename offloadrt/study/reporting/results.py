@@ -163,7 +163,7 @@ class PredictionInterval:
     """The range, `low` to `high` in seconds, in which a real machine's elapsed time should lie in four of five cases.
 
     It is the interval of the draws (random samples of uncertain costs), widened at both ends by `factor`: the real
-    times of four in five similar programs lay within that. `basis` says which programs these are.
+    times of four in five similar programs lay within intervals widened so. `basis` says which programs these are.
     """
 
     low: float
@@ -240,7 +240,7 @@ class Result:
 
     @property
     def interval(self) -> Interval | None:
-        """Return the elapsed time's `Interval` over random samples of uncertain costs; None without them."""
+        """Return the elapsed time's `Interval` over random samples of uncertain costs; None if no samples were run."""
         return self.intervals.get("elapsed_s")
 
     @property

@@ -293,8 +293,7 @@ def run_to_the_end(
 ) -> Any:
     """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
-    measure: whether to measure the whole run if the program marks no window. Raises UserError; ScriptFailed for what
-    the function raises.
+    measure: whether to measure the whole run if the program marks no window. Raises UserError, ScriptFailed.
     """
 
     async def main() -> Any:

@@ -128,7 +128,7 @@ class RunStatistics:
 
     @property
     def barriers(self) -> Mapping[Hashable, int]:
-        """Return how often stdpar algorithms left out a barrier, or kept it for a reason, by that decision."""
+        """Return, by decision, how often stdpar algorithms left out a barrier, or kept one for a reason."""
         return _summed(program.barriers() for program in self._programs)
 
     @property

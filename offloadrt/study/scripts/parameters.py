@@ -77,7 +77,7 @@ def read_int(name: str, text: str) -> int:
 
 
 def read_float(name: str, text: str) -> float:
-    """Return the number that `text` stands for, in the unit of parameter `name`. Raises as `read_int`."""
+    """Return the number that `text` stands for, in the unit of `name`. ValueError: no number. ParameterError: unit."""
     try:
         return float(_exact(name, text))
     except OverflowError:
@@ -236,7 +236,7 @@ _READERS: dict[type, Callable[[str, str], Value]] = {
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return the parameters of a scenario's function, by name, in order; the first argument (the run) is not one.
+    """Return the parameters of a scenario's function, by name, in order, without the first argument, the run.
 
     Raises ScenarioRefused, with a message for the script's author, when the signature is not readable.
     """
