@@ -333,7 +333,8 @@ class DiscreteGpu(Device):
     def reach_peer(self, peer: int, links: Mapping[str, Link], part: float) -> None:
         """Let kernels access managed memory on the device ``peer`` over ``links``.
 
-        Link "h2d" carries bytes from the peer, "d2h" to the peer. ``part``: the largest fraction for one kernel.
+        Link "h2d" carries bytes from the peer, link "d2h" to the peer. ``part``: the largest fraction of a link's
+        bandwidth that one kernel attains.
         """
         assert self.managed is not None, "managed memory is in use"
         for direction, link in links.items():

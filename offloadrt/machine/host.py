@@ -91,7 +91,7 @@ class Cores:
     def compute(self, dt: float, category: str = "compute") -> Awaitable[None]:
         """Occupy one core for ``dt`` virtual seconds; count them, and the wait for a core, as host time.
 
-        Await the result at once: the work begins with the call. ``category``: one of ``trace.HOST_TIME``.
+        Await the result at once: the work begins with the call. ``category`` of ``trace.HOST_TIME``: the kind of work.
         """
         try:
             if not 0.0 <= dt <= LONGEST_S:

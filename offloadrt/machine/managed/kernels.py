@@ -219,7 +219,7 @@ class ManagedSpec:
 class ManagedKernels:
     """Runs a device's kernels over managed memory, as a part of the compute units' actor.
 
-    Kernels that miss pages write faults to ``buffer``, which the driver empties. ``ports``: those to host memory.
+    Kernels that miss pages write faults to ``buffer``, which the driver empties. ``ports`` lead to host memory.
     """
 
     def __init__(

@@ -186,11 +186,12 @@ def scenario(
 ) -> Scenario | Callable[[Function], Scenario]:  # fmt: skip
     """Make a scenario of an async function whose first argument is the `Run`; the other arguments are parameters.
 
-    `machine` and `runtime` name the profiles that it runs on unless the user chooses others. `measures` are the figures
-    that `offloadrt compare` shows besides the elapsed time. `results` are the returned figures that must be the same
-    under every schedule, and `shrinks` the parameters that `offloadrt explore` may reduce after a failure. `kernels`
-    returns kernels that `offloadrt kernels` would not find. Raises ScenarioRefused for a parameter without a type or of
-    a type that a command line cannot give, and when `sweep`, `shrinks` or a published point names an unknown parameter.
+    `machine` and `runtime` name the profiles to use unless the user chooses others. `sweep` and `figure` are the axes
+    and the diagram of `offloadrt sweep`. `measures` are the returned numbers that `offloadrt compare` shows besides the
+    elapsed time, `results` those that must be the same under every schedule, `shrinks` the parameters that `offloadrt
+    explore` may reduce after a failure. `kernels` returns kernels that `offloadrt kernels` would not find. Raises
+    ScenarioRefused for a parameter without a type or of a type that a command line cannot give, and when `sweep`,
+    `shrinks` or a published value names an unknown parameter.
     """
 
     def decorate(function: Function) -> Scenario:

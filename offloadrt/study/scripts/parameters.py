@@ -77,7 +77,10 @@ def read_int(name: str, text: str) -> int:
 
 
 def read_float(name: str, text: str) -> float:
-    """Return the number that `text` stands for, in the unit of `name`. ValueError: no number. ParameterError: unit."""
+    """Return the number that `text` stands for, in the unit of parameter `name`.
+
+    Raises ValueError for a text that is no number, ParameterError for a unit that does not fit the parameter.
+    """
     try:
         return float(_exact(name, text))
     except OverflowError:

@@ -228,7 +228,7 @@ def main_asks() -> bool:
 
 
 def reference(scenario: Scenario) -> str:
-    """Return a text from which `find` gets this scenario, also in processes that can import it (`is_only_here`)."""
+    """Return a text from which `find` gets this scenario, also in other processes unless none can import it."""
     if reader_of(str(scenario.path)) is not None:
         return str(scenario.path)
     for name, point in SCENARIOS.points().items():
