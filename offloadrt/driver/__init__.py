@@ -49,10 +49,10 @@ class ManagedCalls(Protocol):
         """Return the unified-memory driver; None until the program uses managed memory."""
 
     def start(self) -> Uvm:
-        """Begin to use managed memory: spawn the actors of the unified-memory driver. Called by a running actor."""
+        """Begin to use managed memory: spawn the unified-memory driver's actors, and return this driver."""
 
     async def alloc(self, nbytes: int, *, name: str = "") -> int:
-        """Allocate managed memory of `nbytes` bytes, and return its address. name: the object's name in reports."""
+        """Allocate `nbytes` bytes of managed memory, and return the address. name: what reports call this memory."""
 
     async def free(self, address: int) -> None: ...
     async def advise(self, address: int, nbytes: int, advice: Advice) -> None:

@@ -304,7 +304,7 @@ class Touching:
     """The memory outside the device's own blocks that a kernel accesses; copied into the kernel's ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
-    """(address, bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""
+    """(address, size in bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""
     serial_s: float = 0.0
     """Seconds that the kernel takes on top of its work."""
     fault: Callable[[AccessFault], None] | None = None

@@ -63,7 +63,7 @@ class KfdCosts:
     ``handle_mm_fault`` clears it from back to front; TTM's memory of the pool is cleared in order (``__GFP_ZERO``).
     """
     repeat: Annotated[float, "fault.repeat_{page}"]
-    """Additional time if a GPU requests it: ``hmm_vma_fault`` calls ``handle_mm_fault`` for each small page in it."""
+    """Additional time if a GPU requests the page: ``hmm_vma_fault`` calls ``handle_mm_fault`` for each small page."""
     host_fault: Annotated[float, "fault.cpu_touch"]
     """Additional time for a page that the host touches first: the CPU's exception."""
 
@@ -262,8 +262,8 @@ class Kfd:
     async def allocate(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block of the device's memory pool; a phantom block has no bytes.
 
-        A block that fits into a fragment which the library holds needs no kernel call. Raises OutOfSegments, and
-        ValueError for a size that is not positive.
+        A block that fits into a fragment which the library holds needs no kernel call. Raises OutOfSegments if no
+        memory is left, and ValueError for a size that is not positive.
         """
         # The block is taken before the time passes, so that no other thread gets the same one meanwhile.
         block, segments = self.device.memory.allocate(nbytes, phantom)

@@ -147,7 +147,7 @@ def blit(nbytes: int) -> Launch:
 
 
 class RocrCopies:
-    """The calls by which a device's library (ROCr) copies, for directive ``cause``. A DMA ring's users take turns."""
+    """The calls by which ROCr copies; users of a DMA ring take turns. ``cause``: the number of the directive."""
 
     def __init__(self, context: RocrContext) -> None:
         self._machine = context.machine
@@ -492,7 +492,7 @@ class RocrQueues:
     async def create(self, number: int) -> None:
         """Create the HSA queue with this number on the device (hsa_queue_create).
 
-        The lock is held meanwhile, so that nobody submits to a queue that does not exist yet.
+        The queue's lock is held meanwhile, so that nobody submits to a queue that does not exist yet.
         """
         lock = self.locks[number] = self._make_lock(f"hsa queue {number} lock", "queue_lock.uncontended")
         with self._calls.call("queue_create"):
@@ -526,7 +526,7 @@ class RocrMemory:
     async def alloc(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block of the device's pool; a phantom block has no bytes.
 
-        Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
+        Raises OutOfDeviceMemory if it does not fit, and DriverError for a size that is not positive.
         """
         with self._calls.call("memory_pool_allocate", nbytes=nbytes) as call:
             if nbytes <= 0:
@@ -657,7 +657,7 @@ class Rocr:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[Rocr]]:
-        """Open the library on the first ``devices`` devices for each process in ``views``, by process and device."""
+        """Return, by process (in ``views``) and device, the libraries of the first ``devices`` devices."""
         first = [cls.of(views[0], number) for number in range(devices)]
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 

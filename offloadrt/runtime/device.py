@@ -175,7 +175,7 @@ class HostAccess(enum.Enum):
 
 @attrs.frozen
 class MapRequest:
-    """A map of `size` bytes on `device`, in no table entry. close: has this modifier; implicit: no clause names it."""
+    """A section of `size` bytes to map on `device`, in no table entry. close: its modifier; implicit: in no clause."""
 
     size: int
     close: bool
@@ -223,7 +223,7 @@ class MapHooks:
     data_ended: Callable[[Sequence[MapItem], DirectiveQueue], None] | None = None
     """Called after a construct's items are unmapped, before the queue's post-processing: (items, queue)."""
     target_ended: Callable[[DirectiveQueue], None] | None = None
-    """Called with its queue when a target region has submitted all its work."""
+    """Called with a target region's queue when the region has submitted all its work."""
     left_early: Callable[[DirectiveQueue], Callable[[], None] | None] | None = None
     """Called with the queue of a directive that is left early (`abandon`); may return a function to call after that."""
     freed: Callable[[HostArray], None] | None = None
@@ -405,10 +405,10 @@ class OffloadDevice:
     # operations; listeners get the event when the host calls, not when the device has done the work
 
     async def allocate(self, nbytes: int, array: HostArray | None, host_address: int, phantom: bool) -> int:
-        """Return the address of a new device block for the memory of `array` at `host_address`, if there is an array.
+        """Allocate a device block, and return its address.
 
-        phantom: the block has no bytes. Raises OutOfDeviceMemory, or with an array ArrayOutOfDeviceMemory, if the block
-        does not fit.
+        array, host_address: the host memory that it is for, if any. phantom: it has no bytes. Raises OutOfDeviceMemory,
+        or ArrayOutOfDeviceMemory for an array, if it does not fit.
         """
         try:
             address = await self._answered("allocate", self.allocator.allocate(nbytes, phantom))
@@ -491,7 +491,7 @@ class OffloadDevice:
     async def settle(self, queue: DirectiveQueue) -> None:
         """Run a directive's post-processing, such as the removal of table entries, once its queue has drained.
 
-        Raises the error of a kernel in the queue, which ends the device.
+        Raises the error of a kernel in the queue; the device is unusable from then on.
         """
         if queue.kernel_error is not None:
             if isinstance(queue.kernel_error, OffloadError):

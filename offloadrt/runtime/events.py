@@ -41,14 +41,14 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """Event: the running thread or task signals the object `what`; its work so far precedes whoever awaits `what`."""
+    """Event: the running thread or task signals `what`; whoever awaits `what` comes after all that it has done."""
 
     what: Hashable
 
 
 @attrs.frozen
 class TaskMade:
-    """Event: the running host thread or task makes a deferred task `what`, which comes after its work so far."""
+    """Event: the running host thread or task makes the deferred task `what`, which comes after all that it has done."""
 
     what: Hashable
     name: str
@@ -88,7 +88,7 @@ class StrandEnded:
 
 @attrs.frozen
 class QueueMarked:
-    """Event: who awaits `what` later comes after all work now in the queue; earlier signals of `what` are forgotten."""
+    """Event: from now on, `what` stands for the end of all work that is in the queue now, and for nothing earlier."""
 
     queue: WorkQueue
     what: Hashable
@@ -137,7 +137,7 @@ class DirectiveLeft(_OfDirective):
 
 @attrs.define
 class QueueAwaited:
-    """Event: all work in a queue has ended, before what directive `cause` (0: the running thread itself) does next."""
+    """Event: directive number `cause` (0: the running thread itself) has waited until all work in a queue has ended."""
 
     queue: WorkQueue
     cause: int = 0

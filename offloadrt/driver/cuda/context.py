@@ -204,7 +204,7 @@ class Captures:
             self.streams.pop(stream, None)
 
     def check_call(self, api: str, stream: Stream | None, thread: str) -> Violation | None:
-        """Return the violation if a capture forbids ``thread``'s call ``api`` (in ``stream``), and invalidate it."""
+        """Return the violation if a capture forbids ``thread`` to call ``api``; that capture is invalid then."""
         if stream is not None and (capture := self.streams.get(stream)) is not None and api != _END:
             if capture.broken is not None:
                 return Violation(INVALIDATED, f"the capture of stream {stream.index} is invalid: {capture.broken}")
@@ -436,7 +436,7 @@ class WaitingCosts:
 class Waiting:
     """Lets the threads of one context wait for the device: by spinning, by yielding the core, or asleep.
 
-    ``auto`` and ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the completion, as
+    Schedules ``auto``, ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the end, as
     soon as a core is idle. CUDA's auto spins while a process has at most as many contexts as the host has cores. Here
     only a thread that is pinned to a core spins then: otherwise, spinning matters only if another thread wants the
     core. ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.

@@ -360,7 +360,7 @@ class Copies:
         return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
-        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: the sockets' link that they pass."""
+        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: the link that they pass, if any."""
         return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(

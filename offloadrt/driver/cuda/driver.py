@@ -65,7 +65,7 @@ class Loading:
                 await self._work(self._costs.load_module)
 
     async def get_function(self) -> None:
-        """Find a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy.
+        """Charge the look-up of a kernel in the module (cuModuleGetFunction), which loads it if loading is lazy.
 
         With eager loading the kernel is loaded already, and the call takes no time here.
         """
@@ -114,7 +114,7 @@ class CudaDriver:
         """Stream-ordered allocations."""
 
     async def call_copy(self, stream: Stream | None = None) -> None:
-        """Charge the work of HIP's library before a copy; nothing on machines where LLVM calls HSA directly."""
+        """Charge the work of HIP's library before a copy in ``stream``; nothing without HIP, or if it captures."""
         if self.costs.copy_library and stream not in self.context.captures.streams:
             await self.context.work(self.costs.copy_library)
 
@@ -125,7 +125,7 @@ class CudaDriver:
 
     @classmethod
     def open(cls, views: Sequence[Machine], devices: int) -> list[list[CudaDriver]]:
-        """Open the driver on the first ``devices`` devices for each process in ``views``, by process and device."""
+        """Return, by process (in ``views``) and device, the drivers of the first ``devices`` devices."""
         processes: list[DriverProcess] = []
         for view in views:
             same = (process for process in processes if process.instance == view.devices[0].index)

@@ -58,7 +58,7 @@ _MEMSET_THREADS, _MEMSET_BYTES_PER_THREAD = 512, 16
 
 
 class Kernels:
-    """The kernel launches and memsets of one context, which take ``device_args``: arrays, pointers and numbers."""
+    """Launches kernels and memsets in one context. ``device_args``: a kernel's arrays, pointers and numbers."""
 
     def __init__(self, context: Context, copies: Copies) -> None:
         self._context = context
@@ -331,7 +331,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError for another device's."""
+        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError if of another device."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

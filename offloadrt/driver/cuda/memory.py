@@ -39,7 +39,7 @@ class BlockMemory:
     async def alloc(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
 
-        Raises OutOfDeviceMemory, and DriverError for a size that is not positive.
+        Raises OutOfDeviceMemory if it does not fit, and DriverError for a size that is not positive.
         """
         with self._context.call("cuMemAlloc", nbytes=nbytes) as call:
             if nbytes <= 0:
@@ -135,13 +135,13 @@ class ManagedMemory:
     def manage(self) -> Uvm:
         """Begin to use managed memory on all devices of the process; call this before the first allocation.
 
-        Raises ProfileError when the profile lacks an entry.
+        Returns this device's unified-memory driver. Raises ProfileError when the profile lacks an entry.
         """
         self._context.process.manage()
         return self._kernel_driver.manage()
 
     def start(self) -> Uvm:
-        """Begin to use managed memory: spawn its actors on all devices. The caller must be a running actor."""
+        """Begin to use managed memory: spawn its driver's actors on all devices; return this device's driver."""
         uvm = self.uvm or self.manage()
         self._context.process.start_managed()
         return uvm
@@ -149,8 +149,8 @@ class ManagedMemory:
     async def alloc(self, nbytes: int, name: str = "") -> int:
         """Return the address of new memory that host and device both use (cuMemAllocManaged).
 
-        The pages are untouched. Small allocations share blocks of the unified-memory driver. ``name`` is the object's
-        name in reports. Raises DriverError without managed memory, and for a size that is not positive.
+        The pages are untouched. Small allocations share blocks of the unified-memory driver. ``name``: what reports
+        call the memory. Raises DriverError without managed memory, and for a size that is not positive.
         """
         with self._context.call("cuMemAllocManaged") as call:
             self._in_use(call.api)
@@ -372,8 +372,8 @@ class MemPools:
     async def alloc(self, nbytes: int, stream: Stream, pool: MemPool, phantom: bool = False) -> int:
         """Return the address of memory that commands of the stream may use from now on (cuMemAllocFromPoolAsync).
 
-        ``phantom``: the memory has a size but no bytes. Raises OutOfDeviceMemory, and DriverError for a size that is
-        not positive and for a destroyed pool.
+        ``phantom``: the memory has a size but no bytes. Raises OutOfDeviceMemory if it does not fit, and DriverError
+        for a size that is not positive and for a destroyed pool.
         """
         with self._context.call("cuMemAllocFromPoolAsync", stream, nbytes=nbytes) as call:
             self._check(call, pool)

@@ -30,11 +30,11 @@ class ReusePolicies:
     """Says which memory freed in other streams an allocation from a pool may reuse (cudaMemPoolReuse…)."""
 
     follow_event_dependencies: bool = True
-    """Whether it may be another stream's memory if the allocation's stream has waited for an event after the free."""
+    """Whether memory freed in another stream is reused if the call's stream has waited for an event after the free."""
     allow_opportunistic: bool = True
-    """Whether it may be another stream's memory whose free has completed at the moment of the call."""
+    """Whether memory freed in another stream is reused if the free has completed at the moment of the call."""
     allow_internal_dependencies: bool = True
-    """Whether it may be another stream's memory if nothing else is free; its own stream then waits for the free."""
+    """Whether memory freed in another stream is reused if nothing else is free; the call's stream awaits the free."""
 
 
 @attrs.define
@@ -78,7 +78,7 @@ class MemPool:
 
     release_threshold: bytes that the pool keeps at a synchronization, even if they are unused.
 
-    A pool takes no virtual time: it says which memory a stream-ordered allocation may get, and what can go back. A pool
+    A pool takes no virtual time: it says which memory an allocation may get, and what can go back to the driver. It
     holds chunks of device memory and hands out ranges of them. A freed range is available at once to later allocations
     of the same stream. Others may get it when the free has completed, when their stream is known to come after the
     free, or, if nothing else is left, by waiting for it ("Stream ordered memory allocator" of CUDA's manual).
@@ -298,7 +298,7 @@ class ProcessLockSpec:
     """Parameters of the lock by which calls on different devices exclude one another."""
 
     part: Annotated[float, "process.driver_lock"]
-    """The part of a call's work under the context lock that is also done under the process lock."""
+    """The fraction of a call's work under the context lock that is also done under the process lock."""
 
 
 class ProcessLock:

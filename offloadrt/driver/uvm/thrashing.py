@@ -81,7 +81,7 @@ class _Block:
 
 
 class Thrashing:
-    """Finds a device's managed pages that migrate to and fro; ``counters`` counts them. per_block: pages of a block."""
+    """Finds and counts a device's managed pages that migrate to and fro. per_block: number of pages of a block."""
 
     def __init__(self, rules: ThrashingRules, per_block: int, counters: UvmCounters) -> None:
         self.rules: Final = rules

@@ -287,7 +287,7 @@ class Uvm:
                 locks.space.release()
 
     def add(self, begin: int, nbytes: int, populated: bool, name: str = "") -> None:
-        """Add an allocation for the object of this name; ``populated`` tells whether the host has written it before."""
+        """Add an allocation. populated: whether the host has written all of it before; name: what reports call it."""
         self.pages.add(begin, nbytes, populated, name)
 
     def use_system_memory(self) -> None:

@@ -157,7 +157,7 @@ class VaSpace:
                     one.device.reach_peer(two.device.local, links, self.costs.access_part)
 
     def allocate(self, address: int, nbytes: int, name: str) -> None:
-        """Add an allocation for all devices; no page of it has been touched yet. `name` is the object's name."""
+        """Add an allocation for all devices; no page of it has been touched yet. `name`: what reports call it."""
         self._allocations[address] = nbytes, name
         for member in self.members:
             member.pages.add(address, nbytes, False, name)
@@ -260,7 +260,7 @@ class VaSpace:
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """Map pages of a block that have migrated back to the host on all devices that are advised accessed-by."""
+        """On all devices with the advice accessed-by, map those pages of a block that are on the host again."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 

@@ -211,7 +211,7 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def cut_off(self, directive: Directive) -> None:
-        """Look for races of a region's copies to the host, when the program has ended before the region's end."""
+        """Report races of a region's copies to the host, when the program has ended before the region's end."""
         for entry, device in directive.entries.items() if not directive.kernel else ():
             if entry.host_begin in directive.returned and entry.would_be_last(False, False):
                 begin, end = entry.host_begin, entry.host_begin + directive.returned[entry.host_begin]
@@ -219,7 +219,7 @@ class CheckedCopies:
                 self._races.access(directive.access(now, HOST, begin, end, True, True, did, entry.name, maps=device))
 
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
-        """Look for races of a copy that is not made in this run, but would be in another order of the program's work.
+        """Report races of a copy that is not made in this run, but would be in another order of the program's work.
 
         Only the access to host memory is checked. how: the words for the report, with {} where the directive's name
         goes. event: the map item, for which no copy is made here. directive: the one that has the item.

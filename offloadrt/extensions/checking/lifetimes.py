@@ -420,7 +420,7 @@ class Mappings:
         return None if mapping is None or mapping.ended is None else mapping.end_knows
 
     def item_ended(self, directive: Directive, story: Story, item: MapItem, entry: Entry | None) -> None:
-        """Look for mistakes at the end of one map item's map; call this before the reference count is decremented.
+        """Report mistakes at the end of one map item's map; call this before the reference count is decremented.
 
         story: a report line on the directive. entry: the item's mapping; None if it has none.
         """

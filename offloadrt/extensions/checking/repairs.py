@@ -183,7 +183,7 @@ _OTHERS: Final = "{advice} But {needed} of the {made} copies made here may be ne
 
 
 def repairs_of(operations: Sequence[DataOperation], costs: Costs, ended: bool) -> list[Repair]:
-    """Find the changes that would make wasted operations needless.
+    """Return the changes of the program that would make its wasted operations needless.
 
     costs: how long each operation took. ended: whether the program came to its end.
     """

@@ -320,7 +320,7 @@ class Wastes:
     ) -> None:  # fmt: skip
         """Record that the runtime copies a pointer to the device to attach it there; such a copy is never needless.
 
-        begin, n: device address and bytes of the pointer. source: its address on the host. block, pointee: the device
+        begin, n: the pointer's device address and size in bytes. source: its host address. block, pointee: the device
         blocks in which the pointer and its target lie. If both have the same name, the pointer is a part of an array
         descriptor. story: a report line on who does it. entry: the mapping that holds the pointer. cause: the number of
         the directive.

@@ -162,7 +162,7 @@ class SlowPlace:
 
 
 def slow_repeats(repeats: Column, places: Sequence[str]) -> list[SlowPlace]:
-    """Find source lines at which one repeat took far longer than the median of all, the longest first.
+    """Return source lines at which one repeat took far longer than the median of all, the longest first.
 
     `repeats` has a row of nanoseconds for each record, and `places` its source line as text; rows with equal lines are
     added up.
@@ -295,7 +295,7 @@ def _times(column: Column, factors: Column) -> Column:
 def ranges_by_threads(
     program: str, metas: Iterable[tuple[int, Meta]], known: Sequence[int]
 ) -> dict[int, RecordedRanges]:
-    """Make the ranges for each number of host threads. metas: by that number; known: all such numbers, in order."""
+    """Return the ranges by number of host threads. metas: (that number, Meta) of processes; known: all such numbers."""
     ordered = sorted(metas, key=lambda one: known.index(one[0]))
     return {
         threads: RecordedRanges.of(

@@ -270,7 +270,7 @@ class RecordingRecord:
 
 @attrs.frozen
 class OperationRecord:
-    """Says how often (`count`) the real runtime did an operation, and the bytes that it moved or allocated by it."""
+    """Says how often (`count`) the real runtime did an operation, and how many bytes these moved or allocated."""
 
     count: int
     bytes: int

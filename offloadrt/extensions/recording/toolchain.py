@@ -84,7 +84,7 @@ class Compiler:
 
 @cache
 def find_compiler(language: Language) -> Compiler:
-    """Find the compiler that the environment names (OFFLOADRT_CC, _CXX, _FC), or else the newest LLVM on the path.
+    """Return the compiler that the environment names (OFFLOADRT_CC, _CXX, _FC), or else the newest LLVM on the path.
 
     Raises ToolchainMissing where there is none, or only one that is too old.
     """

@@ -453,7 +453,7 @@ class HostThread(CallingThread):
     async def set_device_flags(self, schedule: Schedule) -> None:
         """Set how threads wait for the current device (cudaSetDeviceFlags): auto, spin, yield or blocking_sync.
 
-        Spinning threads keep their cores while they wait, which others may need; sleeping threads return later.
+        While they wait, spinning threads keep cores that others may need; sleeping threads return later.
         """
         (await self._context()).driver.set_schedule(schedule)
 

@@ -112,7 +112,7 @@ def no_view(array: HostArray) -> MappedSection:
 
 
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
-    """Return `nbytes` of `memory` as the array that a kernel sees behind a pointer, in its type and shape."""
+    """Return the `nbytes` bytes of `memory` behind `pointer` as the array, of its type and shape, that a kernel sees."""
     shape = pointer.shape
     count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)
@@ -140,7 +140,7 @@ class Reachable:
 
 
 def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tuple[int, int], ...]:
-    """List (address, bytes) of each piece of host memory that a launch with these arguments reaches through pointers.
+    """List (address, size in bytes) of each piece of host memory that a launch reaches through its arguments' pointers.
 
     The pointers are `DevicePointer` arguments, and those of `Pointees`, with the values that the host has now.
     """
@@ -165,7 +165,7 @@ def body_of(
     call: str,
     watch: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[[], None] | None:
-    """Return a function that computes the kernel's result at its end; None without a body or with arrays without data.
+    """Return a function that computes the kernel's result at its end; None without a body, or if an array lacks data.
 
     bindings: where arrays are. watch: function of an argument and its usual array; returns the array to use instead.
     """

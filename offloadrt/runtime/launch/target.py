@@ -175,7 +175,7 @@ def touched_ranges(
 
 
 def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
-    """List (address, bytes) of the sections of an array that a region maps; the whole array if it maps none."""
+    """List (host address, size in bytes) of an array's sections that a region maps; all of it if it maps none."""
     mapped = [
         (item.begin, item.size)
         for item in items

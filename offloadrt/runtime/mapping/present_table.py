@@ -128,7 +128,7 @@ class Entry:
             self.dynamic += 1
 
     def decrement(self, hold: bool) -> None:
-        """Decrement the hold count or the dynamic count; a count that is zero or infinite stays as it is."""
+        """Decrement the hold count (`hold`) or else the dynamic count; a zero or infinite count stays as it is."""
         if hold:
             if self.hold and self.hold != INFINITE:
                 self.hold -= 1
@@ -136,7 +136,7 @@ class Entry:
             self.dynamic -= 1
 
     def reset(self, hold: bool) -> None:
-        """Set the hold count or the dynamic count to 1, as `delete` does, so that the next decrement leaves 0."""
+        """Set the hold count (`hold`) or else the dynamic one to 1, as `delete` does: the next decrement leaves 0."""
         if hold:
             if self.hold != INFINITE:
                 self.hold = 1
@@ -144,7 +144,7 @@ class Entry:
             self.dynamic = 1
 
     def would_be_last(self, hold: bool, after_reset: bool) -> bool:
-        """Tell whether decrementing the hold or dynamic count leaves both 0. after_reset: the count is reset first."""
+        """Tell whether decrementing the hold (or else dynamic) count leaves both 0. after_reset: it is reset before."""
         this, other = (self.hold, self.dynamic) if hold else (self.dynamic, self.hold)
         if other > 0:
             return False

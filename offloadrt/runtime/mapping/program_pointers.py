@@ -15,7 +15,7 @@ FAIL = -1
 async def associate_pointer(
     device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
 ) -> int:
-    """Map host memory to `device_address` with an infinite count (`associatePtr`); return SUCCESS or FAIL (mapped)."""
+    """Map host memory to `device_address`, with an infinite count; return SUCCESS, or FAIL if mapped elsewhere."""
     if device.tell is not None:
         device.tell(PointerAssociated(device.number, array, begin, device_address, nbytes))
     await device.table_lock.enter(device.costs.insert)

@@ -28,7 +28,7 @@ _THREADS: Final = 128
 
 @attrs.define(eq=False)
 class StreamPool:
-    """The idle streams of a device, the last returned first, the number `made`, and the mutex to take or make one."""
+    """A device's idle streams, the last returned first, how many were `made`, and the mutex to take or make one."""
 
     driver: CudaDriver
     lock: Lock
@@ -116,7 +116,7 @@ class CudaPlugin(DevicePlugin):
         await self.driver.loading.load_module()
 
     async def find_kernel(self, name: str) -> None:
-        """Look up a kernel before its first launch (cuModuleGetFunction); do nothing after a warm start."""
+        """Charge the look-up of kernel `name` before its first launch (cuModuleGetFunction), unless all are loaded."""
         if self._found is not None and name not in self._found:
             # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
             self._found.add(name)

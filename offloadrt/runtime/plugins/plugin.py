@@ -136,7 +136,7 @@ class DevicePlugin(Protocol):
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
     ) -> Awaitable[None]:
-        """Submit a kernel. run: computes its result; touching: host memory it uses; arguments: their number."""
+        """Submit a kernel. run: computes its result; touching: host memory it uses; arguments: how many it has."""
 
     def open(self, queue: QueueLike, /) -> Awaitable[object]:
         """Give the queue a stream before its first use."""

@@ -136,7 +136,7 @@ class RuntimeCalls:
         self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
-        """Tell whether a call (slot `row`, with its `parts`) is inside another one, for which its operations count."""
+        """Tell whether a call (slot `row`, `parts`) is made inside another one, to which its operations are counted."""
         outer = self._roots.get(row[3], row[3])
         if not outer or self.algorithm_of(row) is not None:
             return False

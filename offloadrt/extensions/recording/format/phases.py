@@ -70,7 +70,7 @@ class RecordedPhases:
             raise RecordingDamaged(f"thread {thread}: a range is of unknown kind {what}")
 
     def finish(self) -> None:
-        """End the ranges that the program left open, in the tasks that began them."""
+        """End the named ranges (phases) that the program left open, in the tasks that began them."""
         left = [*self._started.values(), *(one for stack in self._stacks.values() for one in stack)]
         for one in sorted(left, key=lambda one: (one.task.index, -one.place)):
             one.task.add(Step.PHASE_END, one.name, 0)

@@ -307,7 +307,7 @@ _EACH: Final = 5
 
 @attrs.frozen
 class RoutineMemory:
-    """Memory that a routine reads or writes: the index of its pointer in the arguments, address, bytes and device."""
+    """Memory that a routine reads or writes: its pointer's index in the arguments, its address, size and device."""
 
     argument: int
     address: int

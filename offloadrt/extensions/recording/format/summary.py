@@ -318,7 +318,7 @@ def threads_of(recording: Recording) -> list[ThreadSummary]:
 
 
 def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
-    """Return, by name, how often the real runtime did each operation, and the bytes of all these together."""
+    """Return, by name, how often the real runtime did each operation, and the number of bytes of all of them."""
     columns = recording.columns
     lists = columns["record.operations"]
     times = np.bincount(lists[lists >= 0], minlength=len(columns["operations.first"]) - 1)

@@ -66,7 +66,7 @@ class InitialTasks:
             self._ended[task.index] = [each.count for each in self._first]
 
     def beside(self, main: int, records: int) -> dict[int, tuple[int, int]]:
-        """Return when initial tasks ran whose order is not known: during which records (steps) of the first thread.
+        """Return during which records (steps) of the first thread each initial task of unknown order ran.
 
         The result has (first, last) by task, and goes into `Dictionaries.beside`; the first thread's own task is left
         out. main: the number of the first thread's initial task. records: how many records it has.

@@ -291,7 +291,7 @@ class ReplayedAlgorithms:
             await thread.executor.meets(_MARKERS[StopKind(kind)], site.call, site.file, site.line)
 
     async def run(self, t: ProgramThread, site_number: int, items: int, launch: int, operations: int) -> None:
-        """Begin a recorded algorithm, or add a kernel to the thread's algorithm; call it when it has all kernels.
+        """Begin a recorded algorithm, or add a kernel to the one begun; its last recorded kernel makes it run.
 
         site_number, items, launch, operations: the numbers in the recording of its source line, of the list of its
         items, of the kernel's launch, and of the list of recorded operations.

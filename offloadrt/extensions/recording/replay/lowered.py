@@ -56,7 +56,7 @@ class LoweredItem:
     type: the bits of `OMP_TGT_MAPTYPE_*`. pointee: for an ATTACH or PTR_AND_OBJ item, the value of the pointer at
     `base`; None if it is not known. dimensions: for a NON_CONTIG item, whose `size` is their number. components: the
     items that the mapper function of this item pushes. base: the address of the pointer or array that the item is based
-    on. begin, size: the address and the bytes of what it maps.
+    on. begin, size: the address and the number of bytes of what it maps.
     """
 
     base: int
