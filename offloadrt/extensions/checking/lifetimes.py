@@ -469,8 +469,8 @@ class Mappings:
     def update_missed(self, story: Story, item: MapItem, device: int, gone: tuple[str, Story] | None) -> None:
         """Report a `target update` that does nothing, because its section is not wholly mapped.
 
-        gone: if nothing orders the update with a release that came first: the array, and the report line on the
-        release.
+        gone: the array and the report line on a release that came first, if nothing orders the update with it; else
+        None.
         """
         if gone is not None:
             advice = "Nothing orders the update before the end of the map that it needs: a taskwait or a barrier would."

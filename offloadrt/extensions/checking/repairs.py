@@ -143,8 +143,7 @@ class Repair:
     """The wasted operations: (kind of waste, operation, seconds that it took)."""
     keys: set[Key] = attrs.field(factory=set)
     operations: int = 0
-    """How many data operations the whole run had: a measure of how long a run takes that shows what the repair saves.
-    """
+    """How many data operations the whole run had: a measure of how long it takes to run the program again."""
 
     def waste(self, uncertain: str) -> Waste:
         """Sum up the needless operations that this change avoids, for the report.

@@ -24,7 +24,7 @@ _WITH_VALUE = ("--output", "-o", "--threads", "--samples", "--stop-after", "--re
 
 
 def program_apart(tokens: Sequence[str]) -> list[str]:
-    """Put `--` before the program that `record` runs, so that its options are not taken for those of `record`."""
+    """Return a command line with `--` before the program to record, whose options are then not those of `record`."""
     at = 1
     while list(tokens[:1]) == ["record"] and at < len(tokens):
         if not tokens[at].startswith("-"):

@@ -85,10 +85,10 @@ def _cost_doubts(meta: Meta) -> Iterator[str]:
 
 
 def stragglers_of(threads: Sequence[ThreadSummary], recording: Recording | None = None) -> list[str]:
-    """Name host threads that took far longer than others with as many directives, as happens on a shared host.
+    """Return sentences on host threads that took far longer than others with as many directives.
 
-    A replay takes each thread's recorded CPU time, so all threads wait for a straggler. With `recording`, each sentence
-    says where in the source the thread was late.
+    That happens on a shared host. A replay takes each thread's recorded CPU time, so all threads wait for a straggler.
+    With `recording`, each sentence says where in the source the thread was late.
     """
     found = []
     for thread in threads:

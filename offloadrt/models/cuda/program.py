@@ -44,9 +44,9 @@ class CUDAOptions(ProgramOptions):
             raise ValueError(f"default_stream is {self.default_stream!r}; it can be {choices}")
 
     def chosen_on(self, spec: MachineSpec, environment: Mapping[str, str]) -> CUDAOptions:
-        """Return the options with the default stream that `environment` chooses (nvcc's option, as a variable).
+        """Return the options with the default stream that `environment` chooses; `spec` does not matter.
 
-        Raises ValueError if the variable is neither true nor false. spec: not used.
+        Raises ValueError if CUDA_API_PER_THREAD_DEFAULT_STREAM is neither true nor false.
         """
         return attrs.evolve(self, default_stream="per-thread") if is_on(environment, PER_THREAD) else self
 

@@ -71,7 +71,7 @@ class Process:
         return results
 
     async def run(self, main: Callable[[Process], Awaitable[R]]) -> R:
-        """Run the process's main function, then wait for the work that its threads left running."""
+        """Run `await main(process)`, wait for the work that its threads left running, and return its result."""
         sim, host_time = self.program.sim, self.program.machine.host_time
         since = sim.now
         result = await started("mpiexec's main", main, self)

@@ -50,7 +50,7 @@ MOST_NESTED, MOST_NESTED_THREADS = 100, 1 << 13
 
 
 def check_count(name: str, given: object, most: int) -> None:
-    """Raise ValueError unless `given` threads, processes or devices are a whole number from 1 to `most`."""
+    """Raise ValueError, naming the option `name`, unless its value `given` is a whole number from 1 to `most`."""
     if not is_integer(given) or given < 1:
         raise ValueError(f"{name} is {given!r}, but must be a whole number from 1")
     if given > most:

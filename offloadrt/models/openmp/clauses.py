@@ -78,7 +78,7 @@ class UseDevice:
 class Depend:
     """The dependences of a task: what the task reads, writes or both.
 
-    In a variable, this is OpenMP's depend object. exclusive: the kind is mutexinoutset; together: it is inoutset.
+    In a variable, this is OpenMP's depend object. exclusive: the items of mutexinoutset; together: those of inoutset.
     """
 
     reads: tuple[Any, ...]
@@ -128,8 +128,8 @@ def map(
     """Make a map clause: ``map([always,] [present,] [close,] [ompx_hold,] TYPE: items)``.
 
     Each map type becomes a clause of its own, in the order to, from, tofrom, alloc, release, delete. mapper: used
-    instead of that of the items' class. Raises ValueError without an item, TypeError for items without a map type and
-    for an unknown type.
+    instead of that of the items' class. Raises ValueError without an item, TypeError for items without a map type
+    (`untyped`) and for another type (`unknown`).
     """
     if untyped or unknown:
         said = "items without a map type" if untyped else f"no map type or modifier is called {', '.join(unknown)}"

@@ -78,7 +78,7 @@ Mapper = Callable[[Any], Iterable[Any]]
 def expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
 ) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
-    """Return (array, section or struct member; map type's bits; its name) for all that a list item stands for.
+    """Return (what is mapped, bits of the map type, its name) for everything that an item of a list stands for.
 
     bits, kind: the map type's bits and name. mapper: the clause's mapper, if it has one. declared: the mappers by
     class. Raises TypeError for an object without a mapper.

@@ -112,7 +112,7 @@ def no_view(array: HostArray) -> MappedSection:
 
 
 def pointer_view(memory: Any, pointer: DevicePointer, nbytes: int) -> NDArray[Any]:
-    """Return the `nbytes` bytes of `memory` behind `pointer` as the array, of its type and shape, that a kernel sees."""
+    """Return `nbytes` bytes of `memory` behind `pointer` as the array, of its type and shape, that a kernel sees."""
     shape = pointer.shape
     count = nbytes // pointer.dtype.itemsize if shape is None else math.prod(shape)
     raw = memory.view(pointer.address, count * pointer.dtype.itemsize)

@@ -487,7 +487,7 @@ class AmdgpuPlugin(DevicePlugin):
         return self.driver.memory.set_svm_attributes(address, nbytes)
 
     def host_touch(self, address: int, nbytes: int, writes: bool = True) -> Awaitable[int]:
-        """Access host memory in the calling thread: pages without memory are populated."""
+        """Access host memory in the calling thread; return how many pages, without memory before, it populated."""
         return self.driver.kfd.host_touch(address, nbytes)
 
     async def prefetch(self, queue: QueueLike, address: int, nbytes: int, to_host: bool) -> None:

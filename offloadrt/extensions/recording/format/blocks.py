@@ -69,7 +69,7 @@ class HostBlock:
 
     @property
     def title(self) -> str:
-        """Return its name, or else its size and the line that allocates it, without the folder of its source."""
+        """Return the array's name, or else its size and the line that allocates it, without the source's folder."""
         return self.name or f"{self.origin} {self.nbytes} B" + (
             f" of {PurePath(self.where).name}" if self.where else ""
         )
@@ -157,7 +157,7 @@ class HostArrays:
         return ended
 
     def gone_at(self, address: int, nbytes: int) -> HostBlock | None:
-        """Return a freed allocation that held these bytes; None if other memory is known there by now."""
+        """Return the freed allocation that held these bytes; None without any, or if other memory lies there now."""
         near = self._freed.before(address)
         return near[1] if near is not None and near[1].holds(address, nbytes) else None
 
@@ -333,12 +333,12 @@ class DeviceBlocks:
         return next((copy for copy in copies if host < copy.host + copy.nbytes), None)
 
     def at(self, address: int) -> DeviceBlock | None:
-        """Return the block that holds an address of the recording machine; None if there is none."""
+        """Return the block that holds a device address of the recording machine; None if there is none."""
         found = self._live.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def gone_at(self, address: int) -> DeviceBlock | None:
-        """Return the freed block that covered an address; None if another block lies there by now."""
+        """Return the freed block that covered a device address; None without any, or if another lies there now."""
         found = self._gone.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
@@ -370,7 +370,7 @@ class SeparateCopies:
         return range(max(first, low // STRETCH), min(last, -(-high // STRETCH)))
 
     def map(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Record that a block of device memory holds a copy of an array's bytes at `address` from now on."""
+        """Record that the device holds a copy of the host bytes [address, address + nbytes) from now on."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 0) + 1
             self._host_newer.discard(stretch)
@@ -409,7 +409,7 @@ class SeparateCopies:
                 self._host_newer.add(stretch)
 
     def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
-        """Record that `who` (in words) loads (kind 1) or stores (kind 2) bytes in device memory."""
+        """Record that `who` (in words) loads (kind 1) or stores (kind 2) the device's copy of these host bytes."""
         for stretch in self._stretches(block, address, nbytes):
             if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)

@@ -279,7 +279,7 @@ class Site(msgspec.Struct, frozen=True):
 
     call: the runtime's entry point, or the routine's or algorithm's name. file, function, line, column: its place in
     the source; empty or 0 if not known. kernel: the index of its kernel in `Dictionaries.kernels`; NONE: it has none.
-    flags: those that the compiler passes with a kernel launch. items: its map items.
+    flags: those that the compiler passes with a kernel launch. items: its map items. device: its device's number.
     """
 
     call: str
@@ -402,7 +402,7 @@ class Meta(msgspec.Struct, frozen=True):
     orders_left_out: bool = False
     """Whether threads ordered themselves by atomics and locks more often, or by more of them, than is recorded."""
     globals: dict[str, int] = {}
-    """By name: the bytes of each declare target global."""
+    """By name: the size in bytes of each declare target global."""
     algorithms: bool = False
     """Whether it calls parallel algorithms of C++."""
     requires: int = 0

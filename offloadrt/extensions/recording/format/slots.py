@@ -242,7 +242,7 @@ class RawProcess:
 
 
 def processes_of(folder: Path) -> list[RawProcess]:
-    """Return the processes in a run's folder, by number. NotARecording without any, RecordingTooNew if newer."""
+    """Return a run folder's processes, by number. NotARecording without any, RecordingTooNew for a newer format."""
     found = []
     places = _places(folder / PLACES)
     for file in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.stem), path.stem)):

@@ -145,7 +145,7 @@ def phases_of(recording: Recording) -> dict[str, int]:
 
 
 def last_call_of(recording: Recording) -> str:
-    """Say which MPI call of a rank was the last, at which source line, and whether that call never returned."""
+    """Return in words which MPI call of a rank was the last, at which source line, and whether it never returned."""
     columns, calls = recording.columns, recording.dictionaries.mpi_calls
     made = columns["record.subject"][columns["record.step"] == Step.MPI].tolist()
     if not made:
