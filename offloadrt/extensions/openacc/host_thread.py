@@ -33,6 +33,7 @@ from offloadrt.extensions.openacc.runtime_library import (
 from offloadrt.kernels import Kernel
 from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.arguments import checks_arguments
+from offloadrt.models.host.arrays import Arena
 from offloadrt.models.host.directive import (
     Region,
     Work,
@@ -43,7 +44,7 @@ from offloadrt.models.host.directive import (
     leave_region,
     updating,
 )
-from offloadrt.models.host.program import OffloadProgram, ProgramThread
+from offloadrt.models.host.program import Barrier, OffloadProgram, ProgramThread
 from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.host_array import HostArray, Section, Span, array_of
 from offloadrt.runtime.launch.target import OffloadedRegion, target
@@ -227,8 +228,17 @@ class HostThread(ProgramThread):
     host waits until it is complete. `wait` has the async values of the queues after whose work it runs.
     """
 
-    def __init__(self, program: OffloadProgram[Any], library: RuntimeLibrary, *place: Any) -> None:
-        super().__init__(program, *place)
+    def __init__(
+        self,
+        program: OffloadProgram[Any],
+        library: RuntimeLibrary,
+        number: int,
+        num_threads: int,
+        barrier: Barrier,
+        heap: Arena,
+        stack: Arena,
+    ) -> None:
+        super().__init__(program, number, num_threads, barrier, heap, stack)
         self.library = library
         self.device_number = 0
         self.spread = 1

@@ -195,6 +195,10 @@ class KernelState:
         """
         return self.duplicated_s / self.duplicated_bytes if self.duplicated_bytes else math.inf
 
+    @property
+    def duplicated_mean_s(self) -> float:
+        return self.duplicated_s / self.duplicated if self.duplicated else 0.0
+
 
 def after_execution(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
     """Return the state of a kernel after one more execution, with its mode changed if `rules` ask for it."""
@@ -223,8 +227,7 @@ def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) ->
 
 
 def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
-    duplicated_mean_s = state.duplicated_s / state.duplicated if state.duplicated else 0.0
-    kernel_s = execution.kernel_s if rules.divided_time == "divided" else duplicated_mean_s
+    kernel_s = execution.kernel_s if rules.divided_time == "divided" else state.duplicated_mean_s
     left = kernel_s + execution.communication_s
     expected = state.eff_dup * execution.write_bytes if rules.eff_dup == "measured" else math.inf
     rights = [kernel_s * rules.devices, expected]
