@@ -263,7 +263,7 @@ def _array(
 
 
 def launch_key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the key under which a launch's counts are cached: its `arguments` that are numbers, shapes and types."""
+    """Return the key under which a launch's counts are cached: each argument's shape, or the number, and its type."""
     # NumPy's numbers have a shape, which is empty; they are told apart by their value.
     return tuple((getattr(a, "shape", None) or plain_number(a), getattr(a, "dtype", type(a))) for a in arguments)
 

@@ -28,7 +28,7 @@ from offloadrt.kernels.loop_subset import MATH, LoopNest, called
 
 
 class BadAccess(Exception):
-    """Raised inside a kernel for an illegal access: ``array`` is its name, ``what`` the message."""
+    """Raised inside a kernel for an illegal access: ``array`` is the array's name, ``what`` the message."""
 
     def __init__(self, array: str, what: str) -> None:
         self.array = array

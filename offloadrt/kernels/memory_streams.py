@@ -49,7 +49,10 @@ Order = Literal["swept", "in order", "random"]
 
 @attrs.frozen
 class AccessStream:
-    """The elements of one array that a launch accesses in one `order`; a run is a stretch of neighbouring elements."""
+    """The elements of one array that a launch accesses in one `order`: "swept", "in order" or "random".
+
+    A run is a stretch of neighbouring elements.
+    """
 
     order: Order
     level: int

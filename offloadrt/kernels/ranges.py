@@ -126,7 +126,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Return boxes, each a (low, high) by dimension, of all elements an access may touch; None if data decide."""
+    """Return boxes, (low, high) for each dimension, that hold all elements an access may touch; None if data decide."""
     reached = []
     for cuts in alternatives(access.path, counting):
         ends = loop_ends(access.path, cuts, counting)

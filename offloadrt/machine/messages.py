@@ -296,7 +296,7 @@ class SuspendKernels(msgspec.Struct, frozen=True):
 class ResumeKernels(msgspec.Struct, frozen=True):
     """Message to the compute units: undo one DrainKernels (``suspended=False``) or one SuspendKernels.
 
-    reason, cause: the driver call, and the number of the directive that made it. process: as in DrainKernels.
+    reason, cause: the driver call, and the number of the directive that made it. process: that of the DrainKernels.
     """
 
     reason: str
@@ -429,7 +429,7 @@ class RemoteAccess(msgspec.Struct, frozen=True):
 
 
 class RemoteDone(msgspec.Struct, frozen=True):
-    """Message to the compute units: the bytes of a `RemoteAccess` have gone over the link."""
+    """Message to the compute units: a kernel's access to host memory is over, its bytes have gone over the link."""
 
     kernel: int
 

@@ -41,7 +41,7 @@ class Ticket(msgspec.Struct, eq=False):
     group: _Class
     """The group of all users with the same cap."""
     mark: float
-    """Units that each user of the group has been served (its clock) when this user is finished."""
+    """The reading of the group's clock (units that each of its users has got) at which this user is finished."""
     order: int
     """The user's place in the order of arrival."""
     present: bool = True

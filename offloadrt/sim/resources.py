@@ -481,7 +481,7 @@ class RWLock(Resource):
 
 @attrs.frozen
 class StationStatistics:
-    """Use of a station: virtual seconds of waits and of busy servers, in total; `in_service` are busy now."""
+    """Use of a station so far: virtual seconds of all waits and of busy servers; `in_service` servers are busy now."""
 
     served: int
     """Number of services that have ended."""

@@ -218,7 +218,7 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "")
 
 
 def disorder(sim: Scheduler, broken: BaseException) -> SimulationError:
-    """Return the error of what broke Trio: that of a task that is no actor, if it is a cause, or one in words."""
+    """Return the error to report for `broken`, which broke Trio: an UnregisteredTask among its causes, or a new one."""
     cause: BaseException | None = broken
     while cause is not None:
         if isinstance(cause, UnregisteredTask):

@@ -389,8 +389,7 @@ class FaultPhase:
     def works(self, seconds: float, scale: float) -> None:
         """Record the parts of the phase's last piece of work, which begins now and takes `seconds` in all.
 
-        Each part of the field `parts` takes its seconds times `scale`. They follow one another, and the last part ends
-        with the work.
+        Each of `parts` takes its seconds times `scale`; they follow one another, and the last one ends with the work.
         """
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]

@@ -349,8 +349,7 @@ class ComputeSpec:
     ``sector``, ``row`` and ``cache`` are the bytes of a memory sector, a DRAM row and the L2 cache. An SM's arithmetic
     is at its full rate when the fraction ``saturating_occupancy`` of the teams that fit on it are resident.
     ``team_dispatch``: the time to start a team. ``placement``: whose teams get slots first. ``save_restore``: the time
-    to save or restore the state of a kernel that is stopped. ``uncontended`` gives each kernel all SMs (to find out
-    what sharing costs).
+    to save or restore the state of a kernel that is stopped. ``uncontended``: sharing costs nothing.
     """
 
     sms: Annotated[int, "gpu.sms"]

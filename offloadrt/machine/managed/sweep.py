@@ -41,9 +41,7 @@ class ByteRuns:
     even: bool = False
     """Whether the runs are evenly spaced; otherwise they lie at random in the range."""
     among: float = math.inf
-    """Number of evenly spaced positions from which the runs are chosen; infinite: runs may begin anywhere, and one may
-    be met twice.
-    """
+    """Number of evenly spaced positions from which runs are chosen; infinite: runs may begin anywhere, even twice."""
 
     def moved(self, size: int) -> float:
         """Return the bytes of all pieces (pages or sectors of ``size`` bytes) that the runs touch, run by run.

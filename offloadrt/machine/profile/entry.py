@@ -246,8 +246,7 @@ class ProfileEntry:
         """Return this entry with its value at an end of its range, at the geometric mean of the ends, or in between.
 
         The mean is geometric because estimates are uncertain by a factor, not by an amount; equal steps within the
-        range are equal factors for the same reason. Between the ends, counts and bytes are whole. Without a range,
-        nothing changes.
+        range are equal factors for the same reason. Between the ends, counts and bytes are whole.
         """
         if self.low is None or self.high is None:
             return self

@@ -29,7 +29,7 @@ class Host(msgspec.Struct, frozen=True):
     what: str
     """The name of the machine, and the source of that information."""
     parts: Mapping[str, tuple[float, float]] = msgspec.field(default_factory=dict)
-    """By reference entry that is known or estimated: (low, high) in SI units (points, seconds, bytes/s)."""
+    """For each known or estimated reference entry, by key: (low, high) in SI units (points, seconds, bytes/s)."""
 
 
 class ScaledPart(msgspec.Struct, frozen=True):

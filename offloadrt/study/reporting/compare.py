@@ -140,9 +140,7 @@ class Comparison:
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
     whole_run: bool
-    """Whether some calls were outside of the measured windows. The variants' calls include them, as a profiler's count
-    of calls does.
-    """
+    """Whether some calls, which the variants' calls include as a profiler does, were outside of measured windows."""
 
     @property
     def results(self) -> list[Result]:

@@ -60,8 +60,7 @@ REDRAWN: dict[int, Callable[..., Any]] = {}
 class DeviceFigures(Figures):
     """The virtual seconds of one part of the machine: a copy engine, a hardware queue, or the cores.
 
-    busy_s: time in which the part works. idle_s: the rest of the time. wait_s: the sum of the times that requests
-    waited for the part.
+    busy_s: time in which the part works. idle_s: the rest of the time. wait_s: waits for the part, in total.
     """
 
     busy_s: float

@@ -268,7 +268,10 @@ def run_of(
     scenario: Scenario, parameters: Mapping[str, Value], spec: RunSpec, *, sinks: Sequence[Any] = (),
     causal_log: CausalObserver | None = None, on_progress: Progress | None = None,
 ) -> Run:  # fmt: skip
-    """Make a scenario's `Run`, on its machine and runtime unless `spec` names others; the rest is as in `execute`."""
+    """Make a scenario's `Run`, on the scenario's machine and runtime unless `spec` names others. Raises UserError.
+
+    sinks, causal_log, on_progress: get the trace, who resumes whom, and (done, total) as the program advances.
+    """
     spec = _on_its_machine(scenario, spec)
     run = Run(spec, sinks=sinks, causal_log=causal_log, on_progress=on_progress)
     options = _OPTIONS | (_OPTIONS_OF_RANKS if "ranks" in parameters else {})
@@ -475,7 +478,7 @@ def observer_of(perfetto: Path | None) -> CausalObserver | None:
 def open_sinks(
     *, log: Path | None = None, perfetto: Path | None = None, causal_log: CausalObserver | None = None
 ) -> list[Sink]:
-    """Open the sinks for `Run(sinks=...)`; `causal_log` is the observer of the same run, for the Perfetto file.
+    """Open sinks for the files `log` (JSON lines) and `perfetto`, which gets `causal_log`, the observer of the run.
 
     Raises UserError for a file that cannot be written and for a package that is missing.
     """

@@ -70,8 +70,7 @@ _FAR = 10.0
 def far_off(machine: str, runtime: str | None, overrides: Mapping[str, str]) -> list[str]:
     """Return warnings about overrides that are 10 times beyond a profile's range or 100 times off a single value.
 
-    A value of 0 is not reported: it asks how a run would be without that cost. Raises UserError for a profile or an
-    entry that is not usable.
+    A value of 0 is not reported: it asks how a run would be without that cost. UserError for a bad profile or entry.
     """
     if not overrides:
         return []
