@@ -216,7 +216,7 @@ class DeviceMemory:
     The processes have separate blocks (``of_process``) and share the capacity.
 
     The allocator follows the observed behaviour of CUDA's driver. Memory comes from the kernel driver in segments of 2
-    MiB. A block smaller than a segment shares its segment with others. Segments of a larger block go back with it.
+    MiB. A block smaller than a segment shares its segment with others. A larger one has its own, freed with the block.
     """
 
     __slots__ = (

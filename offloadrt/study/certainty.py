@@ -132,7 +132,9 @@ class Ranking:
     """Number of draws that are left out, because a run in them ended with an error."""
     ranked: list[RankedVariant]
     shares: list[list[float]]
-    """A matrix as `ranked`: the fraction of draws in which the row's variant beats the column's; ties count half."""
+    """A matrix with rows and columns in the order of `ranked`: the fraction of the draws in which the row's variant is
+    faster than the column's; ties count half.
+    """
     deciders: list[Decider] = attrs.field(factory=list)
     """The entries to measure next: their uncertainty decides between the two variants nearest to each other."""
     screened: str = ""

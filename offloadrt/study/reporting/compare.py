@@ -140,7 +140,7 @@ class Comparison:
     refused: list[RefusedVariant]
     """Variants that cannot be run."""
     whole_run: bool
-    """Whether some calls, which the variants' calls include as a profiler does, were outside of measured windows."""
+    """Whether some calls were outside of the measured windows; the variants' `calls` include those, too."""
 
     @property
     def results(self) -> list[Result]:

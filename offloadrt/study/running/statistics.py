@@ -135,7 +135,7 @@ class RunStatistics:
     def kernels(self) -> Mapping[str, float]:
         """Return kernels' virtual seconds over all devices: `wall_s`, `fault_service_s` and `fault_wait_s`.
 
-        `wall_s` sums the times from start to end. The others are of an APU's page faults: handling, and stalls.
+        `wall_s` sums the times from start to end. The others: an APU's handling of page faults, and the stalls at them.
         """
         faults = [device.fault_statistics() for device in self._devices]
         return {
