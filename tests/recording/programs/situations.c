@@ -2507,9 +2507,14 @@ static void *pt_pipe(void*p){ char c; if(read(pfd[0],&c,1)==1) dev(p,N); return 
 NI void c_pt_pipe_ok(void) { /* ok */
   double *a=mk(N,1); pthread_t t; if(pipe(pfd)) abort(); pthread_create(&t,0,pt_pipe,a); inc(a,N); char c=1; if(write(pfd[1],&c,1)!=1) abort(); pthread_join(t,0); sink=sum(a,N); free(a);
 }
+static int passed=1; /* orders nothing, but has a task lock the mutex before the thread does, where it is 0 at first */
 static void *pt_region(void*p){ double *a=p;
 #pragma omp parallel num_threads(2)
   { int k=omp_get_thread_num(); inc(a+k*300,300); }
+  for(int f=0;!f;usleep(100)){
+#pragma omp atomic read relaxed
+    f=passed;
+  }
   pthread_mutex_lock(&mu); ready=1; pthread_cond_broadcast(&cv); pthread_mutex_unlock(&mu);
   return 0; }
 NI void c_pt_region_cond_ok(void) { /* ok */
@@ -2525,13 +2530,16 @@ NI void c_pt_region_cond_ok(void) { /* ok */
   pthread_join(t,0); sink=sum(a,N); free(a);
 }
 NI void c_pt_region_race(void) { /* race */
-  double *a=mk(N,1); pthread_t t; ready=0; pthread_create(&t,0,pt_region,a);
+  double *a=mk(N,1); pthread_t t; ready=passed=0; pthread_create(&t,0,pt_region,a);
 #pragma omp parallel num_threads(2)
   { 
 #pragma omp single
     {
 #pragma omp task shared(a)
-  { pthread_mutex_lock(&mu); pthread_mutex_unlock(&mu); sink=work(); a[0]+=1; dev(a,N); }
+  { pthread_mutex_lock(&mu); pthread_mutex_unlock(&mu);
+#pragma omp atomic write relaxed
+    passed=1;
+    sink=work(); a[0]+=1; dev(a,N); }
     }
   }
   pthread_join(t,0); sink=sum(a,N); free(a);
