@@ -2794,6 +2794,48 @@ NI void c_two_regions_halves(void) { /* race */
 #pragma omp taskwait
   sink=s+a[N-1]; free(a);
 }
+NI void c_taskwait_depend_of_worker(void) { /* ok */
+  double *a=mk(N,1), *b=mk(N,1), *c=mk(N,1);
+  for(int k=0;k<3;k++){ /* the second thread has waited at the end of a region before */
+#pragma omp parallel num_threads(2)
+    if(omp_get_thread_num()==1){
+#pragma omp target map(tofrom:a[0:N]) nowait depend(out:a[0])
+      for(int i=0;i<N;i++) a[i]+=1;
+#pragma omp taskwait depend(in:a[0])
+      sink=sum(a,N);
+#pragma omp task shared(b) /* it runs while a thread waits at the end of the region */
+      {
+#pragma omp task depend(out:b[0]) shared(b)
+        inc(b,N);
+#pragma omp task if(0) depend(in:b[0]) shared(b)
+        sink=sum(b,N);
+      }
+    }
+  }
+  int waits=0;
+#pragma omp parallel num_threads(2)
+  {
+    int w=0;
+    if(omp_get_thread_num()==1){
+#pragma omp task depend(out:c[0]) shared(c,waits)
+      {
+#pragma omp task depend(out:c[1]) shared(c)
+        inc(c,N);
+#pragma omp taskwait depend(in:c[1])
+        c[0]+=1;
+#pragma omp atomic write release
+        waits=1;
+      }
+#pragma omp taskwait depend(in:c[0])
+      sink=sum(c,N);
+    } else while(!w){ /* so that the other thread runs the task while it waits for it */
+      usleep(100);
+#pragma omp atomic read acquire
+      w=waits;
+    }
+  }
+  free(a); free(b); free(c);
+}
 NI void c_freed_beside_task(void) { /* race */
   double *a=mk(N,1); double s=0;
 #pragma omp target map(tofrom:a[0:N])
@@ -3211,6 +3253,7 @@ static const struct {
     CASE(release_then_threads),
     CASE(release_then_nomap),
     CASE(two_regions_halves),
+    CASE(taskwait_depend_of_worker),
     CASE(freed_beside_task),
     CASE(freed_behind_task),
     CASE(freed_beside_thread),

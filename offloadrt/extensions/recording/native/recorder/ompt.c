@@ -158,15 +158,48 @@ static void on_task_create(ompt_data_t *parent, const ompt_frame_t *frame, ompt_
   end_slot(slot, SLOT_TASK_CREATE, flags & ompt_task_taskwait ? this_thread()->nowait : 0, 0);
 }
 
+/* LLVM keeps the data of a `taskwait depend` behind those of its thread, and ends the program if something is there already. But it also
+ * leaves there what an implicit task had which waits at the end of its region, or has ended there; and a thread that waits may run a task
+ * that does so, too. So what this thread has there is put aside meanwhile. */
+static ompt_get_thread_data_t thread_data;
+
+typedef struct {
+  ompt_data_t *place, data;
+} aside_t;
+
+static aside_t put_aside(void) {
+  aside_t aside = {thread_data ? thread_data() : NULL, {0}};
+  if (aside.place && is_own_id((++aside.place)->value)) {
+    aside.data = *aside.place;
+    *aside.place = (ompt_data_t){0};
+  }
+  return aside;
+}
+
+static void put_back(aside_t aside) {
+  if (aside.data.value)
+    *aside.place = aside.data;
+}
+
 /* LLVM 22 waits at `taskwait nowait depend` as at any other, and OMPT does not tell the two apart. But OpenMP lets the thread go on: the
  * construct makes an empty task, which only orders others. */
 EXPORT void __kmpc_omp_taskwait_deps_51(void *, int32_t, int32_t, void *, int32_t, void *, int32_t);
 EXPORT void __kmpc_omp_taskwait_deps_51(void *place, int32_t thread, int32_t count, void *depend, int32_t noalias_count,
                                         void *noalias, int32_t nowait) {
   REAL(__kmpc_omp_taskwait_deps_51);
+  aside_t aside = put_aside();
   this_thread()->nowait = nowait;
   real(place, thread, count, depend, noalias_count, noalias, nowait);
   this_thread()->nowait = false;
+  put_back(aside);
+}
+
+EXPORT void __kmpc_omp_wait_deps(void *, int32_t, int32_t, void *, int32_t, void *);
+EXPORT void __kmpc_omp_wait_deps(void *place, int32_t thread, int32_t count, void *depend, int32_t noalias_count, void *noalias) {
+  REAL(__kmpc_omp_wait_deps);
+  aside_t aside = put_aside();
+  real(place, thread, count, depend, noalias_count, noalias);
+  put_back(aside);
 }
 
 /* Tasks that this thread runs or has begun, and that have asked which thread runs them: it runs such tasks one after the other, so
@@ -341,6 +374,7 @@ static int tool_begin(ompt_function_lookup_t lookup, int device, ompt_data_t *da
   };
   static const char *const answers[] = {"error", "never", "impossible", "sometimes", "sometimes_paired", "always"};
   ompt_set_callback_t set = (ompt_set_callback_t)lookup("ompt_set_callback");
+  thread_data = (ompt_get_thread_data_t)lookup("ompt_get_thread_data");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     line_begin("ompt");
     line_text("callback", wanted[i].name);

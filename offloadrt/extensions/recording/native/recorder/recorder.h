@@ -44,6 +44,7 @@ void drop_slots(size_t count);
 slot_t *next_slot(void);           /* an empty slot of this thread; never NULL */
 void end_slot(slot_t *, enum slot_kind, uint32_t a, uint32_t b);
 uint64_t new_id(uint64_t *counter); /* of the calling thread: unique in the process */
+bool is_own_id(uint64_t);           /* whether the calling thread has made this id */
 uint64_t string_at(const char *);  /* notes what the address spells, once; returns it */
 bool note_address(uint64_t);       /* whether this thread notes it for the first time. Called inside the recorder */
 void count_directive(void);        /* ends the program when --stop-after is reached */

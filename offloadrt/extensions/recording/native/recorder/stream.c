@@ -166,6 +166,7 @@ void drop_slots(size_t count) {
 }
 
 uint64_t new_id(uint64_t *counter) { return ((uint64_t)thread.number + 1) << 40 | ++*counter; }
+bool is_own_id(uint64_t id) { return id >> 40 == (uint64_t)thread.number + 1; }
 
 bool note_address(uint64_t address) {
   if (stream.known_count * 2 >= stream.known_slots) {
