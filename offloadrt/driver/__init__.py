@@ -88,7 +88,7 @@ class Driver(Protocol):
         """Return the calls for graphs; None for a library whose graphs are not emulated."""
 
     def start(self) -> None:
-        """Spawn the actors of the kernel driver and the device. Called by a running actor."""
+        """Spawn the actors (simulated tasks) of the kernel driver and the device. Called by a running actor."""
 
     def share_buffer(self) -> None:
         """Stage copies of pageable memory through one pinned buffer, one piece at a time; call this before any copy."""
@@ -97,7 +97,7 @@ class Driver(Protocol):
         """Return the statistics of the driver's locks, by name."""
 
     def engines(self) -> Mapping[str, Any]:
-        """Return the statistics (busy and idle time, …) of the driver's own actors, by the actor's name."""
+        """Return the statistics (busy and idle time, …) of the driver's own actors (simulated tasks), by name."""
 
     def faults(self) -> dict[str, int]:
         """Return the number of page faults so far, by kind."""

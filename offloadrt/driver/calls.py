@@ -237,7 +237,7 @@ class CallAccounts:
         """Count one call and its time, from entry to return: ``with accounts.call("cuMemAlloc") as call``.
 
         ``api`` is CUDA's name of the call. ``queue`` is the number of the stream that the call concerns, -1 for none.
-        ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
+        ``cause`` is the number of the directive that makes the call; None: the calling thread's directive. ``nbytes``:
         requested size of an allocation of device memory.
         """
         if cause is None:

@@ -662,7 +662,7 @@ class Rocr:
         return [first, *([cls.of(view, number, first[number]) for number in range(devices)] for view in views[1:])]
 
     def start(self) -> None:
-        """Spawn the actors of the device, the kernel driver and the library, once."""
+        """Spawn the actors (simulated tasks) of the device, the kernel driver and the library, once."""
         if not self._started:
             self._started = True
             self.kfd.start()
@@ -679,7 +679,7 @@ class Rocr:
         return locks
 
     def engines(self) -> dict[str, HandlerStatistics]:
-        """Return the statistics of the library's own actors, by name."""
+        """Return the statistics of the library's own actors (simulated tasks), by name."""
         return {self.handler.name: self.handler.statistics()}
 
     def faults(self) -> dict[str, int]:

@@ -387,7 +387,7 @@ class OffloadDevice:
             listener(event)
 
     def start(self) -> None:
-        """Start the actors of the device and its driver (the plugin's)."""
+        """Start the actors (simulated tasks) of the device and of its driver."""
         self.plugin.start()
         # Recorded histories and their hashes have an actor for each device table: its start, its first turn, its end.
         # It has nothing to do. It can go when all of them are pinned anew.

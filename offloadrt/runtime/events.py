@@ -81,7 +81,7 @@ class StrandBegan:
 
 @attrs.frozen
 class StrandEnded:
-    """Event: the running actor's newest strand (host thread or task) has ended, which signals the object `what`."""
+    """Event: the innermost strand (host thread or task) of the running actor has ended, which signals `what`."""
 
     what: Hashable
 

@@ -540,7 +540,7 @@ class Context:
     def call(self, api: str, stream: Stream | None = None, cause: int | None = None, nbytes: int = 0) -> DriverCall:
         """Count one call (``api``) and its time, in a stream or none: ``with context.call("cuMemAlloc") as call``.
 
-        ``cause`` is the number of the directive that makes the call; None: the running actor's directive. ``nbytes``:
+        ``cause`` is the number of the directive that makes the call; None: the calling thread's directive. ``nbytes``:
         requested size of an allocation of device memory.
         """
         call = self._accounts.call(api, -1 if stream is None else stream.queue.number, cause, nbytes)

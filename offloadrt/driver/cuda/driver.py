@@ -133,7 +133,7 @@ class CudaDriver:
         return [[cls(process, number) for number in range(devices)] for process in processes]
 
     def start(self) -> None:
-        """Spawn the actors of the unified-memory driver, if the program uses it; the library itself has none."""
+        """Spawn the unified-memory driver's actors (simulated tasks), if it is used; the library itself has none."""
         if self.managed.uvm is not None:
             self.managed.uvm.start()
 

@@ -429,7 +429,7 @@ class DriverProcess:
             kernel_driver.manage()
 
     def start_managed(self) -> None:
-        """Spawn the actors of the unified-memory driver on all devices where they do not run yet."""
+        """Spawn the unified-memory driver's actors (simulated tasks) on all devices where they do not run yet."""
         for kernel_driver in self.kernel_drivers.values():
             if kernel_driver.uvm is not None:
                 kernel_driver.uvm.start()

@@ -55,7 +55,7 @@ class CallbackStatistics:
 
 
 class CallbackThread:
-    """The actor of one context that runs the host functions of all streams, one after another.
+    """The simulated thread of one context that runs the host functions of all streams, one after another.
 
     One thread for all streams is an assumption: CUDA says only that functions of different streams may run in any
     order, and may be serialized (cuLaunchHostFunc).

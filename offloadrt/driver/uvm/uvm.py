@@ -262,7 +262,7 @@ class Uvm:
         return self.blocks.pages
 
     def start(self) -> None:
-        """Spawn the actors of the device, the page-fault handler and the migration worker, once."""
+        """Spawn the actors (simulated tasks) of device, page-fault handler and migration worker, once."""
         if not self._started:
             self._started = True
             self._device.start()

@@ -215,13 +215,13 @@ class OffloadProgram(ABC, Generic[T]):
                 observer.handle(MapsUnordered(device.number))
 
     def start(self) -> None:
-        """Spawn the daemon actors of the devices. Call this from a running actor; a second call does nothing."""
+        """Spawn the devices' daemon actors (simulated tasks), once. Call this from a running actor."""
         if not self._started:
             self._started = True
             self.start_actors()
 
     def start_actors(self) -> None:
-        """Spawn the daemon actors of the devices; `start` calls this once."""
+        """Spawn the daemon actors (simulated tasks) of the devices; `start` calls this once."""
         for device in self.devices:
             device.start()
 
@@ -249,7 +249,7 @@ class OffloadProgram(ABC, Generic[T]):
     # threads
 
     def host_thread(self, number: int | None = None, num_threads: int = 1, barrier: Barrier | None = None) -> T:
-        """Make a thread of a team for the current actor. If number is None, use the next unused number."""
+        """Make a thread of a team for the running actor (simulated task). number None: the next unused number."""
         self.start()
         if number is None:
             number = self._threads
@@ -351,7 +351,7 @@ class OffloadProgram(ABC, Generic[T]):
     # the end
 
     async def finish(self) -> None:
-        """Complete work that threads left running and return pooled memory, as the first actor does at exit."""
+        """Complete work that threads left running, and return pooled memory, as the first thread does at exit."""
         await self.end_tasks()
         await self.shutdown()
 

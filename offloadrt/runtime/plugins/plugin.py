@@ -91,7 +91,7 @@ class DevicePlugin(Protocol):
     """Whether the program is not loaded yet, so that the first thread that uses the device has to load it."""
 
     def start(self) -> None:
-        """Spawn the actors of the driver and the hardware below. Called once, by a running actor."""
+        """Spawn the actors (simulated tasks) of driver and hardware. Called once, by a running actor."""
         self.driver.start()
 
     def locks(self) -> dict[str, LockStatistics]: ...

@@ -77,7 +77,7 @@ class EvictionPolicy(Protocol):
     def order(self, memory: DeviceMemoryInUse) -> Iterable[int]:
         """Return or yield the indices of blocks in ``memory`` in the order in which they may be evicted.
 
-        The driver takes the first block that no actor works on. If there is none, it waits for the first block. Without
+        The driver takes the first block that nobody works on. If there is none, it waits for the first block. Without
         any index nothing is evicted, and pages that find no room are mapped over the link.
         """
 
