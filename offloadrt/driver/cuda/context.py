@@ -246,7 +246,7 @@ class Captures:
 
     @staticmethod
     def invalidate(capture: Capture, code: str, why: str) -> Violation:
-        """Mark a capture as invalid; return the violation (``code``, reason) for the call that caused this."""
+        """Mark a capture as invalid; return the violation (``code``, ``why``) for the call that caused this."""
         capture.broken = capture.broken or why
         return Violation(code, why)
 
@@ -650,7 +650,7 @@ class Context:
         self.machine.host_time.add("drain", self.sim.now - begin)
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
-        """Return the error (``code``, reason) of an illegal call; it says which thread made the call, and when."""
+        """Return the error (``code``, with the reason ``why``) of an illegal call; it names thread and time."""
         error = DriverError(call.api, code, why)
         error.rename(self._accounts.names)
         error.locate(self.sim.current.name, self.sim.now, self.device.index)

@@ -55,7 +55,7 @@ class Staging:
     pieces are transferred into the staging memory and the thread copies each to its place; the call returns when
     everything has arrived. CUDA documents when its calls return ("API synchronization behavior" of its manual), not the
     size and number of its buffers: those are profile entries (``staging.chunk``, ``staging.buffers``). Each stream has
-    buffers of its own, unless the context has them for all (`ContextStaging`, as ``staging.memory`` says).
+    its own, unless the context has some for all (`ContextStaging`). cause, in its methods: the directive's number.
     """
 
     context: Context = attrs.field(repr=False)
@@ -74,7 +74,7 @@ class Staging:
         target: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` from host ``source`` to device ``target`` for directive ``cause``; None: without data."""
+        """Copy ``nbytes`` by ``steps`` from host ``source`` to device ``target`` (None: no data), for ``cause``."""
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
@@ -104,7 +104,7 @@ class Staging:
         source: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` from device ``source`` to host ``target`` for directive ``cause``; None: without data."""
+        """Copy ``nbytes`` by ``steps`` from device ``source`` to host ``target`` (None: no data), for ``cause``."""
         # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread
         # copies: a long copy takes the slower of the two, not their sum.
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()

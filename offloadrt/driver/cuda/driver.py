@@ -146,7 +146,7 @@ class CudaDriver:
         self.context.waiting.schedule = schedule
 
     def refusal(self, call: DriverCall, code: str, why: str) -> DriverError:
-        """Return the error (``code``, reason) of an illegal call; it says which thread made the call, and when."""
+        """Return the error (``code``, with the reason ``why``) of an illegal call; it names thread and time."""
         return self.context.refusal(call, code, why)
 
     def call(self, api: str, stream: Stream | None = None) -> DriverCall:

@@ -267,7 +267,7 @@ class HostThread(CallingThread):
     async def memset_async(
         self, array: DeviceArray, value: int, *, stream: Stream | DefaultStream | None = None
     ) -> None:
-        """Write a byte to all of an array in the order of a stream (cudaMemsetAsync)."""
+        """Write the byte `value` to all of an array in the order of a stream (cudaMemsetAsync)."""
         context = await self._context()
         chosen = await self._stream(context, stream, "cuMemsetD8Async")
         driver = context.driver
@@ -339,8 +339,8 @@ class HostThread(CallingThread):
     ) -> None:
         """Set how much unused memory a pool keeps, and which memory it reuses (cudaMemPoolSetAttribute).
 
-        release_threshold: the unused bytes that the pool keeps at a synchronization; initially 0, so that it returns
-        all. None leaves an attribute as it is. Raises ValueError for a threshold that is no number of bytes.
+        release_threshold: the unused bytes that the pool keeps at a synchronization; initially 0. The others: as in
+        `ReusePolicies`. None leaves an attribute as it is. Raises ValueError for a threshold that is no byte count.
         """
         if release_threshold is not None:
             check_integers("mem_pool_set_attribute", [("release_threshold", release_threshold, 0)])

@@ -116,7 +116,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global that each device has from the start, with zeros there: ``declare target enter(name)``."""
+        """Make a global that each device has from the start, with zeros (``declare target enter``); see `array`."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array

@@ -219,10 +219,10 @@ class RoutineCaller(ProgramThread):
         self, dst: Pointer | None, src: Pointer | None, length: int, dst_offset: int = 0, src_offset: int = 0,
         dst_device: int | None = None, src_device: int | None = None,
     ) -> int:  # fmt: skip
-        """Copy bytes between host and devices, offsets in bytes; returns 0, or -1 for a null pointer or a failed copy.
+        """Copy `length` bytes from `src` to `dst`; return 0, or -1 for a null pointer or a failed copy.
 
-        The device numbers may be left out, because a pointer knows its device. Raises ValueError for a device to which
-        the pointer given with it does not belong, and OutsideArray for bytes outside of a host array.
+        Offsets are in bytes. Device numbers may be left out, because a pointer knows its device. Raises ValueError for
+        a device to which the pointer given with it does not belong, OutsideArray for bytes outside of a host array.
         """
         if length == 0:
             return OFFLOAD_SUCCESS
@@ -293,8 +293,8 @@ class RoutineCaller(ProgramThread):
     ) -> int:  # fmt: skip
         """Copy a box between two arrays; lengths and offsets are in elements, the innermost dimension last.
 
-        Makes one copy for each contiguous row, as LLVM does. `volume` has the box's length in each dimension. Raises
-        ValueError if another list has a different length than `volume`, and what omp_target_memcpy raises.
+        element_size: in bytes. volume: the box's lengths. …_dimensions: the arrays' lengths. Makes a copy for each
+        contiguous row, as LLVM does. Raises ValueError for lists of different lengths, and as omp_target_memcpy does.
         """
         if dst is None or src is None or element_size < 1 or not volume:
             return _refused_box(dst, src)
@@ -327,7 +327,7 @@ class RoutineCaller(ProgramThread):
     async def omp_target_memset(
         self, pointer: DevicePointer | HostArray | None, value: int, nbytes: int, device: int | None = None
     ) -> DevicePointer | HostArray | None:
-        """Set bytes to a value; return the pointer, which may be None. For a device, LLVM copies a filled host buffer.
+        """Set `nbytes` bytes to `value`; return `pointer`. For a device, LLVM copies a filled host buffer.
 
         Raises ValueError for a pointer to another device's memory, OutsideArray for bytes beyond an array.
         """

@@ -15,7 +15,7 @@ FAIL = -1
 async def associate_pointer(
     device: OffloadDevice, array: HostArray, begin: int, nbytes: int, device_address: int
 ) -> int:
-    """Map host memory to `device_address`, with an infinite count; return SUCCESS, or FAIL if mapped elsewhere."""
+    """Map host bytes from `begin` on to `device_address`, for ever; return SUCCESS, or FAIL if mapped elsewhere."""
     if device.tell is not None:
         device.tell(PointerAssociated(device.number, array, begin, device_address, nbytes))
     await device.table_lock.enter(device.costs.insert)
@@ -50,7 +50,7 @@ async def associate_pointer(
 
 
 async def disassociate_pointer(device: OffloadDevice, array: HostArray, begin: int) -> int:
-    """Remove an association (`disassociatePtr`); return SUCCESS, or FAIL if there is none or a map uses it."""
+    """Remove the association of host address `begin`; return SUCCESS, or FAIL if there is none or a map uses it."""
     if device.tell is not None:
         device.tell(PointerDisassociated(device.number, begin))
     await device.table_lock.enter(device.costs.erase)

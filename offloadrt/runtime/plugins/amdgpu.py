@@ -55,7 +55,7 @@ class AmdgpuStream:
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
-        """Put a copy to the device (`pushMemoryCopyH2DAsync`) into the stream. cause: the directive's number."""
+        """Put a copy of host `source` to device `target` (`pushMemoryCopyH2DAsync`) here, for directive `cause`."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
         stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
@@ -72,7 +72,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """Put a copy to the host (`pushMemoryCopyD2HAsync`) for directive `cause`; AMD's LLVM fork waits before it."""
+        """Put a copy of device `source` to host `target` here, for directive `cause`; AMD's LLVM fork waits before."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
@@ -408,7 +408,7 @@ class AmdgpuPlugin(DevicePlugin):
     async def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:
-        """Copy within the device. Raises DriverError if `device` is another device."""
+        """Copy from address `source` to `destination` within the device. DriverError if `device` is another one."""
         if device is not None and device != self.driver.device.local:
             raise DriverError("memory_async_copy", INVALID_ARGUMENT, f"no link to device {device}")
         to, start = self._device_bytes(destination, nbytes), self._device_bytes(source, nbytes)

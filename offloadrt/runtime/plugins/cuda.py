@@ -128,7 +128,7 @@ class CudaPlugin(DevicePlugin):
         return queue.stream
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
-        """Submit a copy to the device; at the return it may be in progress, with pageable memory's data staged."""
+        """Submit a copy of host `source` to `device_address`; at the return it may go on, pageable data is staged."""
         stream = queue.stream or await self.open(queue)
         await self.driver.copies.htod(device_address, source, source.nbytes, stream, queue.cause)
 
@@ -143,7 +143,7 @@ class CudaPlugin(DevicePlugin):
     async def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, device: int | None = None
     ) -> None:
-        """Copy within the device, or from it to `device` (another device's number).
+        """Copy from address `source` to `destination`, within the device or to another one, number `device`.
 
         As LLVM does, the first copy to another device enables access to its memory, if there is a link. Without one
         LLVM calls cuMemcpyDtoDAsync, which goes the same way as cuMemcpyPeerAsync.

@@ -119,7 +119,7 @@ class DevicePlugin(Protocol):
         return
 
     def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan, /) -> Awaitable[None]:
-        """Submit a copy of host memory to the device; it may still be in progress when the call returns."""
+        """Submit a copy of host `source` to `device_address`; it may still be in progress when the call returns."""
 
     def retrieve_data(self, queue: QueueLike, destination: HostSpan, device_address: int, /) -> Awaitable[None]: ...
     def exchanges_with(self, device: int, /) -> bool:
@@ -131,7 +131,7 @@ class DevicePlugin(Protocol):
     def exchange_data(
         self, queue: QueueLike, destination: int, source: int, nbytes: int, /, device: int | None = None
     ) -> Awaitable[None]:
-        """Copy within the device, or from it to the memory of another one, `device`."""
+        """Copy from address `source` to `destination`, within the device or to another one, number `device`."""
 
     def launch_kernel(
         self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /

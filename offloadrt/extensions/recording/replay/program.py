@@ -138,7 +138,7 @@ def run_of(runs: Sequence[RunSummary], threads: int | None, process: int, path: 
 
 
 def ranks_of(runs: Sequence[RunSummary], threads: int | None, ranks: int, path: object) -> list[RunSummary]:
-    """Return the ranks of a run in order. Raises ReplayRefused if another number of ranks was recorded."""
+    """Return the ranks of a run with `threads` threads, in order. ReplayRefused if not so many ranks were recorded."""
     of_threads = [run for run in runs_of(runs, threads, path) if run.ranks]
     recorded = max((run.ranks for run in of_threads), default=0)
     if not recorded:
@@ -474,7 +474,7 @@ class ReplayedProgram:
             self._observed.ends()
 
     def has_roots(self, roots: Sequence[int]) -> None:
-        """Note the initial tasks. If it is unknown what orders them, directives count as ordered as they ran."""
+        """Note the initial tasks, `roots`. If what orders them is unknown, directives count as ordered as they ran."""
         if self._observed is not None:
             is_known = self.recording.meta.exact and self.recording.dictionaries.beside.keys().isdisjoint(roots)
             self._observed.in_run_order = len(roots) > 1 and not is_known
@@ -504,7 +504,7 @@ class ReplayedProgram:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False, frame: TaskFrame | None = None) -> HostArray:
-        """Make array `number`; its pages are populated if `written`, or if host touches were not recorded.
+        """Make array `number`, as the task with `frame` sees it; populate it if `written`, or if touches are unknown.
 
         Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.
         """
