@@ -291,7 +291,7 @@ class Kfd:
         await self.in_kernel(self.costs.free)
 
     async def free(self, address: int) -> Block:
-        """Free a block of the device's memory pool and return it; InvalidDeviceAddress when none begins there."""
+        """Free the block of the device's pool at ``address``, and return the block; InvalidDeviceAddress if none is."""
         # The block is given back after the time has passed: nobody else may get it while the kernel unmaps it.
         memory = self.device.memory
         if memory.block_of(address).is_large:

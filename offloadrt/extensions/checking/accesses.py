@@ -380,7 +380,7 @@ class Memories:
         blocks[block.begin] = block
 
     def pop_block(self, device: int, begin: int) -> WatchedBlock | None:
-        """Remove the block that begins at an address, and return it; None if there is none.
+        """Remove the block that begins at a device address, and return the block; None if there is none.
 
         begin: that address.
         """

@@ -546,7 +546,7 @@ class HostThread(CallingThread):
         after: Sequence[int] = (),
         library: bool = False,
     ) -> int:
-        """Add a launch (cudaGraphAddKernelNode) behind nodes `after`; return its number. Arguments as in `launch`.
+        """Add a launch (cudaGraphAddKernelNode) behind nodes `after`; return the node's number. Arguments: `launch`.
 
         Raises DriverError for memory that the kernel cannot reach or that is freed, and for an unknown node.
         """
@@ -579,7 +579,7 @@ class HostThread(CallingThread):
         *,
         after: Sequence[int] = (),
     ) -> int:
-        """Add a copy of all of the source (cudaGraphAddMemcpyNode) behind the nodes `after`; return its number.
+        """Add a copy of all of the source (cudaGraphAddMemcpyNode) behind nodes `after`; return the node's number.
 
         Raises DriverError for memory that is freed, pageable or another device's, and for a destination too small.
         """
@@ -602,7 +602,7 @@ class HostThread(CallingThread):
         seconds: float = 0.0,
         after: Sequence[int] = (),
     ) -> int:
-        """Add a function taking `seconds` (cudaGraphAddHostNode) behind the nodes `after`; return its number."""
+        """Add a function taking `seconds` (cudaGraphAddHostNode) behind nodes `after`; return the node's number."""
         driver = (await self._context_on(graph.device)).driver
         check_host_function("cudaGraphAddHostNode", function, seconds)
         place = await driver.graphs.add_host_node(graph, after, function, seconds)

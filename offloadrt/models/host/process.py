@@ -71,7 +71,7 @@ class Process:
         return results
 
     async def run(self, main: Callable[[Process], Awaitable[R]]) -> R:
-        """Run `await main(process)`, wait for the work that its threads left running, and return its result."""
+        """Run `await main(process)`, wait for work that the threads left running, and return the main's result."""
         sim, host_time = self.program.sim, self.program.machine.host_time
         since = sim.now
         result = await started("mpiexec's main", main, self)

@@ -120,7 +120,7 @@ class TaskRegion:
         return before
 
     def enter(self, task: Task, depends: tuple[Depend, ...]) -> None:
-        """Add a task with its dependences. Call `predecessors` before, since the task would be its own predecessor."""
+        """Add a task with its dependences. Call `predecessors` before: afterwards the task is its own predecessor."""
         self.children.append(task)
         task.number = self._made = self._made + 1
         for item, way in _ways(depends):

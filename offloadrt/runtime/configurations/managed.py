@@ -50,7 +50,7 @@ class ManagedPrefetch(Managed):
 
 
 def prefaults(device: OffloadDevice) -> MapHooks:
-    """Return hooks that let each map prefault (enter into the device's page table) what the device uses in place."""
+    """Return hooks that let each map prefault memory that is used in place (enter it into the device's page table)."""
 
     def prefault(item: MapItem, queue: DirectiveQueue) -> Awaitable[object]:
         return device.plugin.prefault(item.begin, item.size)

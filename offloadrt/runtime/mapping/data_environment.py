@@ -570,7 +570,7 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Return what to copy to the device to attach a pointer: its value for the device, at its host address.
+    """Return the source of the copy that attaches a pointer: the bytes of its device value, for its host address.
 
     shadow: the runtime's record of the attached pointer, with its address and value on host and device.
     """

@@ -142,7 +142,7 @@ class DevicePlugin(Protocol):
         """Give the queue a stream before its first use."""
 
     def record_event(self, queue: QueueLike, /) -> Awaitable[Any]:
-        """Record an event behind everything that is in the queue's stream now, and return it."""
+        """Record an event behind everything that is in the queue's stream now, and return the event."""
 
     def needs_wait(self, event: Any, /) -> bool:
         """Tell whether `wait_event` has anything to wait for."""

@@ -132,7 +132,7 @@ class HostArrays:
         return block
 
     def free(self, address: int) -> HostBlock | None:
-        """End the allocation that begins at an address, and return it; None if none does."""
+        """End the allocation that begins at an address, and return its array; None if none begins there."""
         block = self._live.get(address)
         if block is None or block.origin not in ("malloc", "scratch", "small"):
             return None
@@ -212,7 +212,7 @@ class HostArrays:
         return first
 
     def use(self, block: HostBlock, name: str = "") -> HostBlock:
-        """Give an array (`block`) a number at its first use by a directive or kernel, and perhaps a name; return it."""
+        """Give array `block` a number at its first use by a directive or kernel, and maybe a name; return the array."""
         if block.number == NONE:
             block.number = len(self.used)
             self.used.append(block)
