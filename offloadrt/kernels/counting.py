@@ -302,7 +302,7 @@ class Counting:
         return None if low is None or high is None else (low, high)
 
     def mean_trips(self, path: Path, loop: Loop) -> float:
-        """Return the mean iterations of `loop` per entry. path: loops and branches, of which `loop` is one."""
+        """Return the mean number of iterations per entry of `loop`, which is one of the loops and branches `path`."""
         depth = path.index(loop)
         entered, end = self.runs(path[:depth]), depth + 1
         if end < len(path) and isinstance(after := path[end], Branch) and after.of_loop:

@@ -306,7 +306,7 @@ class ResumeKernels(msgspec.Struct, frozen=True):
 
 
 class ContextHasWork(msgspec.Struct, frozen=True):
-    """Message to the time slicer: a process has a first kernel (`has_work`), or its last one has ended (False)."""
+    """Message to the time slicer: a process has its first kernel (`has_work` is True), or its last one has ended."""
 
     process: int
     has_work: bool

@@ -336,7 +336,7 @@ class QueueSlots:
             self._swap(end)
 
     async def run(self) -> None:
-        """Exchange queues at each quantum's end while a queue without hardware queue has work, for ever (the actor)."""
+        """Exchange queues at each quantum's end while an HSA queue without a hardware queue has work, for ever."""
         while True:
             self._note(await self.mailbox.get())
             while self._ready.number:

@@ -495,7 +495,7 @@ class Scheduler:
         """Set a timer that resumes ``actor`` at virtual time ``due``; return True if the actor can go on at once.
 
         The running actor can if nothing else happens before ``due``: then virtual time becomes ``due``
-        without a switch to another task. ``timer``, if given, has a method ``send`` that is called at that time.
+        without a switch to another task. With ``timer``, its method ``send`` is called at that time, not the actor's.
         """
         self.timers_set = number = self.timers_set + 1
         heap, order = self.heap, self._order

@@ -276,7 +276,7 @@ class Warps:
         self._since[goes_on] += 1
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
-        """Return (missing pages in order of reports, number of fault entries, bit sets of stores' pages by block).
+        """Return (missing pages in order of reports, number of fault entries, by block: those that stores miss).
 
         These are the pages for which warps' requests are held back now. reports: several uTLBs that wait for one page
         make at most this number of fault entries for it.

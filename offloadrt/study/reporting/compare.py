@@ -439,7 +439,7 @@ def _no_number(option: str, name: str, numbers: Sequence[str], measured: Sequenc
 
 
 def check_measures(names: Sequence[str], scenario: Scenario, option: str = "--measure") -> None:
-    """Raise UserError, naming `option`, for a measure in `names` that, by its source, the scenario does not return."""
+    """Raise UserError, naming `option`, for a measure in `names` that the scenario's source does not return."""
     measured = scenario.returned_names()
     numbers = [ELAPSED, "seed", "events", *scenario.parameters, *(measured or ())]
     for name in () if measured is None else names:
