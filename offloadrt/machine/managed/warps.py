@@ -276,7 +276,7 @@ class Warps:
         self._since[goes_on] += 1
 
     def missing(self, pages: ManagedPages, reports: float) -> tuple[PageSets, int, dict[int, int]]:
-        """Return (missing pages in order of reports, number of fault entries, by block: those that stores miss).
+        """Return (missing pages as reported, number of fault entries, bit sets, by block, of those that stores miss).
 
         These are the pages for which warps' requests are held back now. reports: several uTLBs that wait for one page
         make at most this number of fault entries for it.
