@@ -446,9 +446,10 @@ def order_of(
 ) -> Ranking | None:
     """Rank variants by how often each is faster than the others, over all draws of the uncertain values.
 
-    A draw is a random sample. nominal, named: the variants' results and parameters. base: the index of the baseline
-    among them. of: the variants' indices among the points of `drawn`. Returns None if there were no draws, or if none
-    of them changed anything.
+    A draw is a random sample of all costs and inputs of which only a range is known. nominal: each variant's result
+    with every range at its mean. named: each variant's parameters, by name. base: the number of the variant that is the
+    baseline. drawn: runs of many points, repeated in every draw. of: for each variant, the index of its point in
+    `drawn`. Returns None if there were no draws, or if none of them changed anything.
     """
     if not drawn.rows or not drawn.matters:
         return None

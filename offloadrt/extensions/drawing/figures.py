@@ -505,7 +505,7 @@ _NARROW = 0.06
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw `time_figure` to a file of a type that `check_type` accepts. Raises UserError as these two functions do."""
+    """Draw on what a run's host threads spent their time, to a file (`time_figure`). Raises UserError if it cannot."""
     save(time_figure(result), path)
 
 

@@ -345,7 +345,7 @@ DOING = "doing"
 class AnnotationTracks:
     """Draws annotations (waits for other threads, arguments of calls) in order with the events of a run.
 
-    One of them is an arrow that begins where a deferred task was made.
+    An arrow leads from where a deferred task was made to the directive that carries it out.
     """
 
     _waiting: deque[Annotation]

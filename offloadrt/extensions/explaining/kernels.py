@@ -82,7 +82,10 @@ class KernelRecord:
 
 @attrs.frozen
 class ObjectRecord:
-    """An array of the function `host`, with its `rank` by global access frequency (`gaf`), 1 for the most accessed."""
+    """An array of the function `host`, with its `rank` by global access frequency (`gaf`), 1 for the most accessed.
+
+    The frequency sums over all target regions how often a region runs times the accesses in one iteration.
+    """
 
     host: str
     name: str

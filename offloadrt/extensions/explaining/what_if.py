@@ -418,10 +418,13 @@ class WhatIf:
 
 @attrs.frozen
 class Tried:
-    """The results of all tried changes, the largest gain first; `what_ifs` are those that changed the run's time."""
+    """The results of all tried changes, the largest gain first; `what_ifs` are those that changed the run's time.
+
+    A gain is a time of the original run divided by that of the changed run.
+    """
 
     merit: str
-    """The name of the time that gains compare: `elapsed_s`, or the time that the scenario's figure shows."""
+    """The name of the time that is compared: `elapsed_s` (the measured time), or the scenario's own main figure."""
     what_ifs: tuple[WhatIf, ...]
     refused: Mapping[str, str]
     """Names of changes that cannot be run, each with the error."""
@@ -432,7 +435,7 @@ class Tried:
     best: Mapping[str, WhatIf] = attrs.field(factory=dict)
     """By resource of the critical path: the change with the largest gain among those that make the resource cheaper."""
     unknown: frozenset[str] = frozenset()
-    """Resources whose untried changes promise more, in sum, than the tried ones: their item of `best` may be wrong."""
+    """Resources of the critical path whose best change may be untried: in sum, the untried ones promise more."""
     other_work: tuple[str, ...] = ()
     """Names of changes with which the program does other work, so that its times cannot be compared."""
 

@@ -403,7 +403,11 @@ class EverywhereRecord:
 
     @classmethod
     def of(cls, found: Everywhere) -> EverywhereRecord:
-        """Convert the runs with faults to the record that `--json` prints; their failures cannot be made smaller."""
+        """Convert the runs with faults to the record that `--json` prints.
+
+        Each failure is recorded as it was found. Since a run has only one fault, no smaller failing run is searched
+        for.
+        """
         failures = [
             FailureRecord.of(found.program, counted.case, counted.outcome, found.reference, [], 0)
             for counted in found.failures

@@ -163,7 +163,8 @@ class Comm:
     """One rank's handle of communicator number `context`, whose ranks have the numbers `group` in MPI_COMM_WORLD.
 
     In its calls, `buf` is an array of the program or a section of one, and `dest` or `source` is the other rank; a
-    receive may leave the rank and the tag open by a wildcard. `status` gets the source, tag and bytes of the message.
+    receive may leave the rank and the tag open by a wildcard. `status` gets the source, tag and bytes of the message,
+    and `at` is the program's line with the call, for reports.
     """
 
     def __init__(self, world: World, endpoint: Endpoint, group: Sequence[int], context: int, name: str) -> None:

@@ -373,9 +373,9 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run a ``kernels`` construct: like `parallel`, but the compiler chooses the launch configuration.
+        """Run a ``kernels`` construct: a kernel whose launch configuration the compiler chooses.
 
-        data, default, async_, wait: as for `parallel`.
+        data: the data clauses. default: how an array that no clause names is mapped.
         """
         return self._compute("kernels", kernel, arguments, data, default, None, None, None, async_, wait)
 

@@ -78,9 +78,9 @@ class Candidate:
     """The bytes that it takes on the GPU."""
     rank: int
     density: float | None
-    """Accesses per element in this call, at most 1; None at a data directive, where no loop says so."""
+    """How often a call of the region accesses each element on average, at most 1; None at a data directive."""
     can_copy: bool = True
-    """Whether a map clause says what to copy, so that the object may be explicit."""
+    """Whether a map clause says what to copy. Only then may the object be `explicit`, that is, copied to the GPU."""
 
 
 @attrs.frozen

@@ -108,7 +108,7 @@ class HeuristicDatabase:
         samples.append(Sample(place, operation.size, seconds, 1))
 
     def add_batch(self, operations: Sequence[OperationId], seconds: float) -> None:
-        """Add a measurement of a batch of offloaded operations; each of them gets an equal part of the time.
+        """Add a measurement of a batch, all that was offloaded between two waits; each operation gets an equal part.
 
         seconds: from the batch's first submission to the end of the wait.
         """
@@ -258,11 +258,11 @@ class OffloadHeuristic:
     """How many operations came since the last decision."""
 
     def decide(self, operation: OperationId, used_bytes: int, now_s: float, batch: int) -> bool:
-        """Decide whether `operation` is offloaded to the device.
+        """Return True if `operation` is to run on the device, False if on the host; called for every operation in turn.
 
         used_bytes: size of the allocations that its pointers point into. now_s: virtual time in seconds. batch: how
-        many batches of operations have been completed. During the first batch all data is new, so that nothing is
-        transferred.
+        many batches (what a thread submits between two waits) have been completed. If it is 0, all data is new, and no
+        time for transferring `used_bytes` is added to the estimate.
         """
         if self.rules.sampling is not Sampling.NONE:
             return self._sampled(operation, now_s)

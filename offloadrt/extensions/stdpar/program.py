@@ -56,9 +56,7 @@ from offloadrt.trace import Trace
 class SyclQueue:
     """An in-order ``sycl::queue`` that a program makes itself.
 
-    Its commands pay the host time of SYCL's layers, whichever implementation runs the parallel algorithms. An array has
-    its `name` in reports. With `phantom` True it has no values, and only its time is modelled; with None the program's
-    options decide.
+    Its commands pay the host time of SYCL's layers, whichever implementation runs the parallel algorithms.
     """
 
     def __init__(self, executor: Executor, device: OffloadDevice) -> None:
@@ -70,7 +68,11 @@ class SyclQueue:
     async def malloc_shared(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate an array in shared USM, which host and device can both access."""
+        """Allocate an array in shared USM, which host and device can both access.
+
+        name: in reports. phantom: whether the array has no values, so that only its time is modelled; None: the
+        program's option decides.
+        """
         with self._runtime.calling("malloc_shared"):
             await self._executor.meets_call("malloc_shared")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "shared")
@@ -80,7 +82,11 @@ class SyclQueue:
     async def malloc_device(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate an array in device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory."""
+        """Allocate an array in device memory, which the host cannot use. Raises ArrayOutOfDeviceMemory.
+
+        name: in reports. phantom: whether the array has no values, so that only its time is modelled; None: the
+        program's option decides.
+        """
         with self._runtime.calling("malloc_device"):
             await self._executor.meets_call("malloc_device")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "device")
@@ -90,7 +96,11 @@ class SyclQueue:
     async def malloc_host(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Allocate an array in pinned host memory, which the device reaches over the link."""
+        """Allocate an array in pinned host memory, which the device reaches over the link.
+
+        name: in reports. phantom: whether the array has no values, so that only its time is modelled; None: the
+        program's option decides.
+        """
         with self._runtime.calling("malloc_host"):
             await self._executor.meets_call("malloc_host")
             array = self._runtime.unplaced(name, shape, dtype, phantom, "host")
@@ -150,7 +160,10 @@ class SyclQueue:
 
 @checks_arguments
 class HostThread(Algorithms, ProgramThread):
-    """The host thread ``t`` of a program's function; its arrays have a `name` and `phantom` as in `SyclQueue`."""
+    """The host thread ``t`` of a program's function. The `name` of an array is for reports.
+
+    With `phantom` True an array has no values, and only its time is modelled; None: the program's options decide.
+    """
 
     def __init__(self, program: OffloadProgram[Any], runtime: StdParRuntime, heap: Heap, *place: Any) -> None:
         super().__init__(program, *place)

@@ -162,11 +162,11 @@ def strong(
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """Measure the time t(T, n) per volume with T threads and batches of n patches, in strong scaling; for judges.
+    """Measure the time t(T, n) per volume with T threads and batches of n patches, in strong scaling.
 
-    It is extrapolated from two runs, one with half the patches, so that costs of the start do not count. case: the
-    equations and other parameters. memory: the value of `Setup.memory`. threads: by default the grid's. Call this with
-    `yield from`.
+    Strong scaling: all threads share one number of patches. The time is extrapolated from two runs, one with half the
+    patches, so that costs of the start do not count. case: the equations and other parameters. memory: the value of
+    `Setup.memory`. threads: by default the grid's. A judge calls this with `yield from`.
     """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
@@ -184,8 +184,8 @@ def weak(
 ) -> Times:
     """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    memory: the value of `Setup.memory`. Each thread has the grid's number of patches, or two of the largest batches.
-    per_thread: divide by the volumes of one thread instead of those of all threads.
+    Weak scaling: each thread has the same number of patches, that of the grid or two of the largest batches. memory:
+    the value of `Setup.memory`. per_thread: divide by the volumes of one thread instead of those of all threads.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -434,10 +434,10 @@ COUNTS = probes.exahype_counts
 
 
 def counted(fact: Mapping[str, Value], /, *more: str, **expected: float) -> Judgement:
-    """Judge whether measured counts equal the expected ones.
+    """Judge whether measured counts equal the expected ones: the claim holds if all do.
 
-    fact: the measured figures by name. expected: the expected value of some of them. more: further words for the
-    verdict.
+    fact: the measured figures by name. expected: by name of some of these figures, the value that it must have. more:
+    further words for the verdict.
     """
     counts = {name: number(fact[name]) for name in expected}
     wrong = [
@@ -511,7 +511,7 @@ def few_kernels(grid: ScalingGrid, least: int) -> Hearing:
 
 @bench.judge("exahype.mech.M_key", "exahype.mech.M_alloc", "exahype.mech.M_free", "exahype.mech.M_s*")
 def manager(grid: ScalingGrid, true: Sequence[str] = (), zero: Sequence[str] = (), some: Sequence[str] = ()) -> Hearing:
-    """Judge facts about the GPU memory manager.
+    """Judge facts about the GPU memory manager, from the probe `manager`: the claim holds if all are as they must be.
 
     true: the names of facts that must be true; zero: of counts that must be 0; some: of counts that must not be 0.
     """

@@ -27,7 +27,7 @@ async def exahype_counts(
     equations: Literal["euler2d", "euler3d", "ccz4"] = "euler2d",
     allocator: Literal["llvm", "direct"] = "llvm",
 ) -> Facts:
-    """Run ExaHyPE's algorithms; count their directives, allocations, copies and kernels per batch."""
+    """Run ExaHyPE's algorithms once; count their directives, allocations, copies and kernels per batch of patches."""
     setup = Setup(
         equations=equations,
         batch=batch,
@@ -95,7 +95,11 @@ def _table_exclusion(run: Run) -> Facts:
 
 @scenario
 async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: Literal[2] = 2) -> Facts:
-    """Try the rules of the GPU memory manager one by one; return for each what was seen."""
+    """Check with one thread, and then with several at once, what the GPU memory manager promises; return the facts.
+
+    These are its rules: a block in use is given to no other thread, a free block is used again for a request of the
+    same size on the same device, nothing is freed, and one thread at a time is served.
+    """
     run.phantom = True
     pool = omp.GpuMemoryManager(run.openmp)
     seen: Facts = {}
@@ -153,7 +157,7 @@ async def manager(run: Run, threads: Annotated[int, Range(2, 64)] = 8, devices: 
 
 @scenario
 async def neighbours(run: Run, neighbours: Annotated[int, Range(0, 64)] = 0) -> Facts:
-    """Time the kernels of one thread while its neighbours do nothing but map and unmap."""
+    """Time the kernels of thread 0 while `neighbours` other threads do nothing but map and unmap."""
     run.phantom = True
     busy = Kernel("busy", flops_per_iteration=2e5)
     done = False

@@ -95,7 +95,7 @@ class AllIterations:
 
     @property
     def adapted_s(self) -> float:
-        """Return the total seconds of the divided executions of the kernels in `adapted`."""
+        """Return the total seconds of the executions of the kernels in `adapted` that were divided."""
         return math.fsum(self.of(f"{name}.divided") * self.execution_s(name) for name in self.adapted)
 
     @property
@@ -183,7 +183,7 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
 
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
-    """Judge one figure, `what`, in a benchmark's row of the paper's table of details."""
+    """Judge one figure of a benchmark's row in the paper's table of details. what: the figure's name."""
     if lacking := grid.lacks(name):
         yield []
         return lacking
@@ -274,7 +274,7 @@ def other_factors(grid: BenchmarkGrid) -> Hearing:
 
 
 def himeno(grid: BenchmarkGrid, size: str, gpus: int) -> Asking[AllIterations]:
-    """Run Himeno at a size; on several GPUs, every kernel that can be divided is divided."""
+    """Run Himeno at a size (its name); on several GPUs, every kernel that can be divided is divided."""
     strategy: dict[str, Value] = SINGLE if gpus == 1 else {"gpus": gpus, "strategy": "always"}
     (run,) = yield from all_iterations(grid, [("Himeno", {**strategy, "size": size})])
     return run
@@ -314,7 +314,10 @@ def himeno_sizes(grid: BenchmarkGrid) -> Hearing:
 
 
 def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> Asking[dict[str, float]]:
-    """Return by how many percent the execution step `after` is faster than the step `before`, by benchmark."""
+    """Return by how many percent each benchmark is faster with one way of execution than with another.
+
+    before, after: the names of the two ways, such as `sync` and `async`. compiler: whose benchmarks. By benchmark.
+    """
     times = {}
     for execution in (before, after):
         parameters: dict[str, Value] = {"gpus": 1, "strategy": "single", "compiler": compiler, "execution": execution}

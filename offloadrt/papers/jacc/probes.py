@@ -42,7 +42,7 @@ def shift(offset: Any, x: Any, y: Any) -> None:
 
 @scenario(machine="dgx1-v100")
 async def layer(run: Run, rounds: Count = 20) -> Facts:
-    """Push (launch by JACC) two kernels in turn: what is compiled, when, and what the kernels compute."""
+    """Push (launch by JACC) two kernels in turn, `rounds` times; return what is compiled, when, and the results."""
     run.options = acc.OpenACCOptions()
     times: list[float] = []
 
@@ -149,7 +149,7 @@ async def launches(
     execution: Literal["sync", "async"] = "sync",
     rounds: Count = 200,
 ) -> Facts:
-    """Launch a short kernel on its own data, again and again; count the calls of the driver's library."""
+    """Launch a short kernel on its own data `rounds` times; count the calls of the driver's library."""
     run.options = acc.OpenACCOptions(compiler=compiler, pools=pools)
     run.set("jit.compile", "0 s")
 
@@ -236,11 +236,12 @@ async def division(
     eff_dup: Literal["infinite", "measured"] = "infinite",
     data: bool = False,
 ) -> Facts:
-    """Run, several times, a kernel that is limited by memory or by computing.
+    """Run, `steps` times, a kernel that is limited by memory or by computing, on several GPUs.
 
     A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
-    multiplications and additions. link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup:
-    how the adaptive controller takes that quantity (`Rules`). data: compute values, and say whether they are right.
+    multiplications and additions. rows: those of the written array. strategy: which kernels are divided among the GPUs.
+    link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup: the meaning of the paper's
+    quantity of that name (`Rules.eff_dup`). data: compute values, and say whether they are right.
     """
     run.options = acc.OpenACCOptions(num_devices=gpus, phantom=not data)
     run.set("jit.compile", "0 s")

@@ -107,9 +107,10 @@ class RodiniaGrid(JudgingGrid):
     def at(
         self, scenario: Program, parameters: Mapping[str, Value], overrides: Mapping[str, str], *, record: bool = False
     ) -> Point:
-        """Return the description of a run, as `point` does, with other values for some entries of the profile.
+        """Return the description of one run on the grid's machine, with other values for some entries of its profile.
 
-        overrides: the new value of each such entry of the machine's profile, by the entry's name.
+        The device memory is multiplied by `part`. scenario: what is run. parameters: those of the scenario. overrides:
+        the new value of each changed entry, by the entry's name. record: whether to keep the run's events.
         """
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
@@ -146,8 +147,8 @@ def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Resul
 def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
     """Ask for one run of the synthetic program for each item of `many`, (size in GB, parameters); return the results.
 
-    The host reads the kernels' results at the end, because explicit copies bring them back anyway. The judge of a claim
-    calls this with `yield from`.
+    The host reads the kernels' results at the end, as it does where the program itself copies them back. The judge of a
+    claim calls this with `yield from`.
     """
     answers: list[Result] = yield [
         grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
@@ -177,10 +178,10 @@ def in_gb(values: Mapping[float, float]) -> dict[str, float]:
 
 
 def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float], Result, Result]]:
-    """Measure how long a benchmark takes with unified memory, relative to explicit copies: t(UM) / t(explicit).
+    """Measure how long a benchmark takes with unified memory, relative to copies to the device before its kernels.
 
-    Returns this ratio for each size in GB that fits into device memory, and at the largest of these sizes the results
-    with unified memory and with explicit copies. The judge of a claim calls this with `yield from`.
+    Returns t(unified memory) / t(copies) for each size in GB that fits into device memory, and at the largest of these
+    sizes the results with unified memory and with copies. The judge of a claim calls this with `yield from`.
     """
     results = yield from runs(
         grid, [(benchmark, size, placement) for size in grid.fitting for placement in (UM, EXPLICIT)]

@@ -80,9 +80,10 @@ async def objects(
     threshold: Annotated[float, Range(0.0, 2.0)] = 0.6,
     late: bool = False,
 ) -> Facts:
-    """Place three objects in a memory that holds `room` of them, less `lacking` bytes; count what moves.
+    """Place three equal objects in a device memory that holds `room` of them, less `lacking` bytes; count what moves.
 
-    With `late`, `c`, which ranks first, is mapped when the others are in use already.
+    threshold: OTM's limit for pinning an object to CPU memory. With `late`, the object `c`, which OTM ranks first, is
+    mapped when the others are in use already.
     """
     body = two_then_three if late else three_objects
     run.configure(configuration="otm", host_program=HostProgram.of(body), phantom=True)
@@ -175,7 +176,7 @@ async def traditional(
 
 @scenario(machine="summitdev-p100")
 async def bandwidth(run: Run, placement: Literal["managed", "explicit"] = "managed") -> Facts:
-    """Measure at what bandwidth an array comes to the device: on demand under a kernel, or copied at once."""
+    """Measure the bandwidth at which an array comes to the device: `managed`, by page faults, or `explicit`, copied."""
     run.phantom = True
     program = UnifiedMemory(SWEPT, 1, 1, 1.0, placement)
     run.configuration = program.configuration

@@ -179,8 +179,8 @@ def expand(
 ) -> None:
     """Give each unvisited neighbour of the frontier its cost, the level; mark it in `updating` as newly reached.
 
-    mask: whether each node is in the frontier. nodes, edges: as in `Graph`. n: the number of nodes. active, degree,
-    fresh: as in `SearchLevel`.
+    By node: mask, whether it is in the frontier; visited; cost. nodes, edges: the graph, as in `Graph`, for `n` nodes.
+    active, degree, fresh: fractions of this level, as in `SearchLevel`, from which the kernel's work is counted.
     """
     for node in range(n):
         if expect(mask[node], probability=active):
@@ -196,7 +196,11 @@ def expand(
 
 @kernel(threads_per_team=THREADS)
 def advance(updating: Flags, mask: Flags, visited: Flags, stop: Flags, n: int, reached: float) -> None:
-    """Make those of `n` nodes that `updating` marks the next frontier (`mask`), `reached` of all; set `stop` if any."""
+    """Make the nodes that `updating` marks the next frontier (`mask`) and visited; set `stop` if there are any.
+
+    n: the number of nodes. reached: the fraction of them that `updating` marks, from which the kernel's work is
+    counted.
+    """
     for node in range(n):
         if expect(updating[node], probability=reached):
             mask[node] = True
@@ -281,7 +285,7 @@ FAR: Final = -2
 
 @attrs.frozen
 class Sheet:
-    """A mesh of `length` by `width` elements for CFD. `numbering` says whether neighbours have close numbers."""
+    """A mesh of `length` by `width` elements for CFD. `numbering`: `ordered` if neighbours have close numbers."""
 
     length: int
     width: int
@@ -334,7 +338,10 @@ def copy(old: Floats, variables: Floats, values: int) -> None:
 
 @kernel(threads_per_team=THREADS)
 def step_factor(variables: Floats, areas: Floats, step_factors: Floats, n: int) -> None:
-    """Compute the time step of each of `n` elements, divided by the element's area."""
+    """Compute into `step_factors` the time step of each of `n` elements, divided by the element's area.
+
+    variables: [quantity, element], flat. areas: by element.
+    """
     for i in range(n):
         density = variables[i]
         mx = variables[i + n]
@@ -425,9 +432,10 @@ def flux(
 
 @kernel(threads_per_team=THREADS)
 def time_step(old: Floats, variables: Floats, step_factors: Floats, fluxes: Floats, n: int, part: float) -> None:
-    """Compute the variables after one Runge-Kutta stage from those at the start of the iteration.
+    """Compute the variables after one Runge-Kutta stage from those at the start of the iteration (`old`).
 
-    n: the number of elements. part: the number by which the time step is divided in this stage.
+    old, variables, fluxes: [quantity, element], flat. step_factors: from the kernel of that name. n: the number of
+    elements. part: the number by which the time step is divided in this stage.
     """
     for i in range(n):
         factor = step_factors[i] / part
@@ -445,9 +453,9 @@ def far_field() -> Floats:
 
 @attrs.frozen
 class Cfd:
-    """The program cfd: `iterations` iterations on a mesh (`sheet`). phantom: arrays without values.
+    """The program cfd: `iterations` iterations on a mesh (`sheet`). phantom: arrays without values. seed: of the mesh.
 
-    structure: as in `Bfs`.
+    structure: "data" if one `target data` region is around all kernels; otherwise each target region maps its arrays.
     """
 
     sheet: Sheet
@@ -575,7 +583,11 @@ def diffuse(
     cols: int,
     rate: float,
 ) -> None:
-    """Advance the image by `rate` times the divergence of coefficient times gradient; arrays as in `gradients`."""
+    """Advance the image J by `rate` times the divergence of coefficient times gradient.
+
+    c, dN, dS, dW, dE: the coefficients and the differences to the four neighbours, from `gradients`. iS, jE: for each
+    row or column, the number of the next one. rows, cols: those of the image.
+    """
     for i in range(rows):
         for j in range(cols):
             k = i * cols + j
@@ -587,9 +599,9 @@ def diffuse(
 
 @attrs.frozen
 class Srad:
-    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points.
+    """The program srad: `iterations` iterations on a random image of `rows` by `cols` points. phantom: no values.
 
-    structure: as in `Bfs`.
+    structure: "data" if one `target data` region is around all kernels; otherwise each target region maps its arrays.
     """
 
     rows: int

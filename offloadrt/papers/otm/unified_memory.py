@@ -118,5 +118,8 @@ class _Timed(Protocol):
 
 
 def computing_and_moving_s(elapsed_s: float, calls: Mapping[str, _Timed]) -> float:
-    """Return `elapsed_s` less the seconds of allocations and frees in `calls`, the calls of the only host thread."""
+    """Return the seconds of computation and data transfer: `elapsed_s` less those of allocations and frees.
+
+    calls: by name, the calls of the only host thread with their times.
+    """
     return elapsed_s - math.fsum(calls[name].total_s for name in ALLOCATIONS if name in calls)

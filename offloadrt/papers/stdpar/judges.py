@@ -121,7 +121,7 @@ def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]
     """Ask for runs of applications, and return their results in the order of `places`.
 
     places: for each run, the name of the machine and the parameters of the scenario. The judge of a claim calls this
-    with `yield from`.
+    with `yield from`, which hands on its requests for runs.
     """
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
@@ -159,7 +159,7 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
-    """Measure t(vendor's stdpar) / t(acpp) of LULESH at its first size; judges call it with `yield from`."""
+    """Measure LULESH's time(vendor's stdpar) / time(acpp) at the grid's first size, by machine; with `yield from`."""
     size, machines = grid.lulesh[0], (MACHINE, MI100)
     places = [
         place

@@ -211,7 +211,7 @@ def total(a: Any, s: Any) -> None:
 
 @scenario(machine="isambard-a100")
 async def order(run: Run, threads: Annotated[int, Range(1, 8)] = 2) -> Facts:
-    """Submit algorithms from several threads, each on another array; count the kernels that overlap."""
+    """Submit algorithms from `threads` threads, each on another array; count the kernels that overlap in time."""
     run.options = std.StdParOptions()
 
     async def body(t: std.HostThread) -> bool:
@@ -279,9 +279,10 @@ async def prefetches(
     mode: Literal["never", "first", "always", "after-sync"] = "first",
     always: Literal["once_per_batch", "every"] = "once_per_batch",
 ) -> Facts:
-    """Run five algorithms in three batches; count the arrays that are prefetched for each of them.
+    """Run five algorithms in three batches; count the arrays that are prefetched for each algorithm.
 
-    fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again, fill a
+    A batch ends where the host waits: fill a, copy a to b | copy a to b, copy b to a | a is freed and allocated again,
+    fill a. mode: which uses of an array are prefetched. always: whether `always` means once per batch or every use.
     """
     chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(mode), always=std.AlwaysReading(always))
     run.options = std.StdParOptions(implementation=chosen, phantom=True)
@@ -323,9 +324,10 @@ async def prefetches(
 async def sampled(
     run: Run, host: bool = True, offload: bool = True, prefetch: Literal["first", "never"] = "first"
 ) -> Facts:
-    """Run a program after earlier runs of it have sampled times on the host, the device, both or neither.
+    """Run a program after earlier runs have measured its algorithms on the host, the device, both or neither.
 
-    Tells where its algorithms then run, why, and from which sampled times that is decided.
+    host, offload: where earlier runs measured them. prefetch: when arrays are prefetched. The facts tell where the
+    algorithms then run, why, and from which measured times that is decided.
     """
     run.options = std.StdParOptions(
         implementation=attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch)),

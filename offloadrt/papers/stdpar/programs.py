@@ -38,7 +38,7 @@ class Timing:
     """Says which part of a run the application's authors time, and which rates they compute."""
 
     round: str
-    """The place of a call of an algorithm in each iteration. What is timed lies between the first and the last call."""
+    """The source position of a call that each iteration makes. What is timed lies between its first and last call."""
     warm_up: int = 0
     """The number of iterations at the beginning that are not timed."""
     rates: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)

@@ -115,7 +115,11 @@ class Ends:
         return round(of.at(self.sizes)) // DOUBLE * DOUBLE
 
     def length(self, of: InputRange) -> int:
-        """Return a number of iterations: its range's value chosen by `lengths`, times `fraction`; at least one."""
+        """Return how many iterations (time steps, or passes over the data) a program runs; at least one.
+
+        of: the range of the run length, in iterations. The value in it that `lengths` chooses is multiplied by
+        `fraction`.
+        """
         return max(1, round(of.at(self.lengths) * self.fraction))
 
     def work(self, of: InputRange) -> float:
@@ -210,6 +214,7 @@ class Lbm:
     traffic: float
     """The bytes that a step moves for each cell."""
     step_numbers: StepNumbers = range
+    """Called with the number of steps; returns the numbers of those that are run."""
 
     @classmethod
     def of(cls, ends: Ends) -> Lbm:
@@ -245,7 +250,7 @@ STATE, RIGHT, FORCING, DERIVED = "state", "right-hand side", "forcing", "derived
 
 @attrs.frozen
 class CellSweep:
-    """A kernel that runs over all cells: which of the arrays it uses, and its work per cell."""
+    """A kernel that runs over all cells: which arrays it uses (`uses`), and its flops and bytes of memory per cell."""
 
     name: str
     uses: tuple[str, ...]
@@ -281,7 +286,11 @@ def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
 
 @attrs.frozen
 class Solver:
-    """The benchmarks spC and bt: in each time step, kernels on the fields, and three calls with arrays on the stack."""
+    """The benchmarks spC and bt: in each time step, kernels on the fields, and three calls with arrays on the stack.
+
+    `cells` is the number of cells of the grid, `steps` the number of time steps. A call is one of the solver's
+    function.
+    """
 
     cells: int
     steps: int
@@ -296,10 +305,11 @@ class Solver:
     forget: Forget | None = None
     """Called with each stack array when the function returns; None, except in an ablation."""
     step_numbers: StepNumbers = range
+    """Called with the number of time steps; returns the numbers of those that are run."""
 
     @property
     def calls(self) -> int:
-        """Return the number of calls of the function."""
+        """Return the number of calls of the solver's function in all time steps."""
         return SOLVES * self.steps
 
     async def run(self, t: omp.HostThread) -> None:
@@ -335,7 +345,11 @@ class Solver:
         return sweep(t, kernel, iterations, *(arrays[name] for name in part.uses))
 
     def assumed(self) -> Assumed:
-        """Return the number of calls, of kernels in a call, and the bytes on the stack."""
+        """Return the inputs that the benchmark ran with, by name.
+
+        ``calls``: of the solver's function, in all time steps. ``kernels_per_call``. ``cells``: of the grid.
+        ``stack_arrays``, ``stack_bytes``: the arrays on the stack of one call, and their bytes together.
+        """
         return {
             "calls": self.calls,
             "kernels_per_call": len(self.sweeps),
@@ -422,6 +436,7 @@ class Stencil:
     grid: int
     iterations: int
     step_numbers: StepNumbers = range
+    """Called with the number of iterations; returns the numbers of those that are run."""
 
     @classmethod
     def of(cls, ends: Ends) -> Stencil:

@@ -395,7 +395,10 @@ _MODIFIERS: Final = {"always": "always", "present": "present", "close": "close",
 
 
 class Replay:
-    """Replays a recorded program (case) and compares each step with the record, with `lowering` also its map items."""
+    """Replays a recorded program (case) and compares each step with the record.
+
+    lowering: whether the map items that the compiler passes to the runtime are compared, too.
+    """
 
     def __init__(self, case: RecordedProgram, sim: Simulation, machine: str, lowering: bool) -> None:
         self.case = case

@@ -58,16 +58,22 @@ class PredictedValue:
 
     @property
     def error(self) -> float | None:
-        """Return |ln(emulated / reported)|: infinite if the signs differ or only one is 0, None if one is missing."""
+        """Return |ln(emulated / reported)|, the relative error without its sign; None if one of them is missing.
+
+        It is 0 for a right prediction and 0.69 for a factor of 2, and infinite if the signs differ or only one is 0.
+        """
         return self.error_of(self.emulated)
 
     @property
     def left_out_error(self) -> float | None:
-        """Return the error (see `error`) of the prediction without anything measured on the same machine."""
+        """Return |ln(left_out / reported)|, the unsigned relative error of the prediction `left_out`."""
         return self.error_of(self.left_out)
 
     def error_of(self, predicted: float | None) -> float | None:
-        """Return the error (see `error`) of the number `predicted` for the value; None for None."""
+        """Return |ln(predicted / reported)|, the relative error of a prediction in `unit`, never negative.
+
+        It is infinite if the signs differ or only one of them is 0. Returns None if one of them is missing.
+        """
         if predicted is None or self.reported is None:
             return None
         if predicted == self.reported:
@@ -240,11 +246,11 @@ def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> boo
 
 @attrs.frozen
 class IndependentRecord:
-    """The report that `validate --independent --json` prints, with the accuracy of each kind.
+    """The report that `validate --independent --json` prints, with the accuracy of each kind of measurement.
 
-    The fields are those of `IndependentReport`. In addition, `accuracies` are the errors of each kind. With draws (runs
-    with random samples of the uncertain costs), `coverages` says how many values of each kind lie in their intervals,
-    and `model_errors` how far off each kind is on all machines but one.
+    `runs`, `digest`, `draws`, `not_drawn`: as in `IndependentReport`. `accuracies` are the errors of each kind. With
+    draws (runs with random samples of the uncertain costs), `coverages` says how many values of each kind lie in their
+    intervals, and `model_errors` how far off each kind is on all machines but one.
     """
 
     file: str

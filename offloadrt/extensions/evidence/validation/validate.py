@@ -498,7 +498,7 @@ class StructuralInput:
 
 @attrs.frozen
 class ValidationRecord:
-    """A `ValidationReport` (see its fields) as `validate --json` prints it, with counts by verdict, role, kind."""
+    """A `ValidationReport` as `validate --json` prints it, with numbers of claims by verdict, also by role and kind."""
 
     paper: str
     machine: str

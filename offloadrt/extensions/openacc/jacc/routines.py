@@ -469,7 +469,7 @@ class Jacc:
         await self._order.begin("jacc_create", lower_data([create(*arrays)], "enter data"))
 
     async def jacc_copyin(self, *arrays: HostArray) -> None:
-        """Allocate device memory as `jacc_create` does; arrays that are new on the device get the host's values.
+        """Allocate device memory for these arrays, or count one more reference; those new there get the host's values.
 
         The copies come after earlier pushes that use the arrays.
         """

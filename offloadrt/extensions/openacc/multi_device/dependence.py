@@ -262,11 +262,13 @@ def guards_of(
     contributions: Contributions | None = None,
     kept: Iterable[str] = (),
 ) -> Guards:
-    """Return the guard of each access in a loop nest: the condition under which a device needs the access.
+    """Return, for each load and store in a loop nest, its guard: the condition under which a device must make it.
 
-    walked: the accesses and loops that an analysis of the nest has found. regions: the written arrays. contributions:
-    for each statement that reduces into a partial result, the condition under which a device contributes. kept: scalars
-    that are needed after the nest.
+    A device needs the stores to its own part of the written arrays, and what these stores depend on. nest: the kernel's
+    loops. walked: the accesses and loops that an analysis of the nest has found. regions: the written arrays, each with
+    the dimension along which it is divided. contributions: for each statement that reduces into a partial result, the
+    condition under which a device contributes. kept: scalars that are used after the nest, so that every device needs
+    them.
     """
     walk = _Backwards(nest, walked, {region.name: region for region in regions}, contributions or {})
     always = Guard(always=NeededByAll(nest.source.tree, "it is used after the loop"))

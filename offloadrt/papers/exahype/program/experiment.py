@@ -33,7 +33,10 @@ from offloadrt.study.errors import ParameterError
 async def gather(
     t: omp.HostThread, geometry: PatchGeometry, batch: Sequence[omp.HostArray], block: omp.HostArray
 ) -> None:
-    """Copy, on the host, the patches of the batch, one after another, to the front of `block`, in thread `t`."""
+    """Copy, on the host, the patches of the batch, one after another, to the front of `block`, in thread `t`.
+
+    geometry: the patches' sizes. batch: an array for each patch, with its halo.
+    """
     await t.program.machine.host_memory.copy(len(batch) * geometry.input_bytes)
     if not block.phantom:
         values = geometry.input_values
@@ -44,7 +47,11 @@ async def gather(
 async def scatter(
     t: omp.HostThread, geometry: PatchGeometry, results: NDArray[np.float64] | None, batch: Sequence[omp.HostArray]
 ) -> None:
-    """Copy results, one patch after another (None: phantoms), to the front of each patch of the batch."""
+    """Copy results, on the host, to the front of each patch of the batch.
+
+    results: the updated patches, one after another, flat and without halo; None for phantoms. batch: the patches'
+    arrays.
+    """
     await t.program.machine.host_memory.copy(len(batch) * geometry.output_bytes)
     if results is not None:
         values = geometry.output_values

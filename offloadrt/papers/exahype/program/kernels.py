@@ -125,7 +125,10 @@ def pressure(state: Sequence[Any]) -> Any:
 
 
 def flux_and_speed(state: Sequence[Any], direction: int) -> tuple[list[Any], Any]:
-    """Compute from a volume's `state` the flux of each unknown along `direction`, and the largest wave speed there."""
+    """Compute the flux of each unknown along `direction`, and the largest wave speed in that direction.
+
+    state: a volume's density, momentum in each dimension, and energy density. direction: the dimension's number.
+    """
     density, *momentum, energy = state
     velocity = momentum[direction] / density
     push = pressure(state)
@@ -135,7 +138,10 @@ def flux_and_speed(state: Sequence[Any], direction: int) -> tuple[list[Any], Any
 
 
 def face_flux(lower: Sequence[Any], upper: Sequence[Any], direction: int) -> list[Any]:
-    """Compute Rusanov's numerical flux of each unknown at the face between the volumes `lower` and `upper`."""
+    """Compute Rusanov's numerical flux of each unknown at the face between two volumes that are neighbours.
+
+    lower, upper: the states of the volumes (density, momentum..., energy density). direction: the dimension's number.
+    """
     lower_flux, lower_speed = flux_and_speed(lower, direction)
     upper_flux, upper_speed = flux_and_speed(upper, direction)
     half_speed = 0.5 * np.maximum(lower_speed, upper_speed)
@@ -143,9 +149,10 @@ def face_flux(lower: Sequence[Any], upper: Sequence[Any], direction: int) -> lis
 
 
 def advance(value: Any, lower_faces: Sequence[Any], upper_faces: Sequence[Any], dt_over_dx: float) -> Any:
-    """Advance one unknown of a volume by a step, from the fluxes at its lower and upper face in each direction.
+    """Advance one unknown (`value`) of a volume by a step, and return its new value.
 
-    dt_over_dx: time step over the edge of a volume.
+    lower_faces, upper_faces: by dimension, the unknown's flux at the volume's lower and upper face. dt_over_dx: time
+    step over the edge of a volume.
     """
     divergence = upper_faces[0] - lower_faces[0]
     for direction in range(1, len(lower_faces)):
@@ -305,7 +312,7 @@ class PatchDomain:
         return math.prod(self.grid)
 
     def dt_over_dx(self, cfl: float) -> float:
-        """Return the time step over volume length that the CFL number `cfl`, between 0 and 1, allows now."""
+        """Return the time step over volume length that the CFL number `cfl` (0 to 1) allows in this state."""
         if not 0.0 < cfl < 1.0:
             raise ValueError(f"cfl={cfl}: the CFL number lies between 0 and 1")
         return cfl / (self.geometry.dimensions * largest_speed(self.state, self.geometry.dimensions))
@@ -485,7 +492,7 @@ def euler_flops_per_update(dimensions: int) -> int:
 
 
 def bytes_per_volume(geometry: PatchGeometry) -> float:
-    """Return the traffic of device memory for a patch in bytes, divided by its number of volumes.
+    """Return the bytes that updating a patch moves from and to device memory, per volume of the patch.
 
     The patch with halo is read once, the temporaries are written and read once, the result is written once.
     """

@@ -99,7 +99,10 @@ AS_PROFILED: Final = FaultRules()
 
 @attrs.define
 class KernelLoop:
-    """Times a part of a program's `run`, from the virtual second `begin` on; `figures` returns what was measured."""
+    """Times a part of a program's `run`, from the virtual second `begin` on; `figures` returns what was measured.
+
+    Programs do their kernels inside ``async with loop.timed()``.
+    """
 
     run: Run
     begin: float = 0.0
@@ -148,11 +151,13 @@ class KernelLoop:
 
 
 def batch_figures(batches: Sequence[FaultBatch]) -> dict[str, Value]:
-    """Return how many faults and bytes the batches have, and how long they take.
+    """Return statistics over the fault batches that the unified-memory driver has served, by name.
 
-    ``faults`` are the entries in the fault buffer, ``pages`` those that remain when duplicates are merged. Shares of
-    phases are ratios of medians. Without batches, the result has sums only. The straight line that is fitted to time
-    over bytes is left out if all batches have equally many bytes.
+    Sums over all batches: ``batches``, ``faults`` (entries in the fault buffer), ``pages`` (those without duplicates),
+    ``duplicates``, ``blocks`` (of 2 MiB), ``window_s`` and ``busy_s`` (seconds with and without fetching from the
+    buffer). Then shares; and as mean, median, extremes and percentiles (``_mean``, ``_p90``, ...): the faults, pages,
+    blocks and bytes of a batch, and the seconds of a batch (``batch_s``) and of its five phases (``PHASES``). ``fit_*``
+    is the line fitted to time over bytes, if batches differ in bytes. Without batches there are sums only.
     """
     names = ("begin", "fetched", "preprocessed", "locked", "served", "end", "faults", "pages", "blocks", "nbytes")
     columns = [np.array([getattr(batch, name) for batch in batches], float) for name in names]
@@ -213,14 +218,14 @@ PAGE_WORDS: Final = 4096 // 4
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def triad(a: Floats, b: Floats, c: Floats, factor: float) -> None:
-    """Compute STREAM's triad: c = a + factor · b."""
+    """Compute STREAM's triad, c = a + factor · b, on arrays of equal length."""
     for i in range(len(c)):
         c[i] = a[i] + factor * b[i]
 
 
 @kernel(collapse=2, threads_per_team=TILE * TILE, precision="single")
 def five_point(source: Floats, target: Floats, n: int) -> None:
-    """Store in `target` the average of the four neighbours in `source` of each inner point. n: points a side."""
+    """Store in `target` the average of the four neighbours in `source` of each inner point; both are n by n grids."""
     for i in range(1, n - 1):
         for j in range(1, n - 1):
             target[i, j] = 0.25 * (source[i - 1, j] + source[i + 1, j] + source[i, j - 1] + source[i, j + 1])
@@ -228,7 +233,7 @@ def five_point(source: Floats, target: Floats, n: int) -> None:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def touch(data: Floats, pages: int, words: int) -> None:
-    """Write one word of each of `pages` pages, one page a thread. words: the words in a page."""
+    """Write one word of each of the first `pages` pages of `data`, one page a thread. words: the words in a page."""
     for page in range(pages):
         data[page * words] = 1.0
 
@@ -285,7 +290,7 @@ NEIGHBOURS: Final = 8
 
 @kernel(collapse=2, threads_per_team=BLOCK, precision="single")
 def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
-    """Multiply two square matrices of `n` rows: c = a b."""
+    """Multiply two square matrices [row, column] of `n` rows: c = a b."""
     for i in range(n):
         for j in range(n):
             total = 0.0
@@ -296,7 +301,7 @@ def product(a: Floats, b: Floats, c: Floats, n: int) -> None:
 
 @kernel(collapse=3, threads_per_team=BLOCK, precision="single")
 def butterflies(data: Floats, lots: int, rows: int, width: int, stages: int, cosine: float, sine: float) -> None:
-    """Do `stages` stages of a Fourier transform; each point takes one complex product and one sum a stage.
+    """Do `stages` stages of a Fourier transform of `data`; each point takes one complex product and one sum a stage.
 
     A thread block works on `rows` rows that lie far apart in the array, and on `width` neighbouring points of each row,
     which make one memory sector. lots: how many such groups of points a row has. cosine, sine: the complex factor.
@@ -368,9 +373,9 @@ def increment(data: Floats, pages: Ints, words: int) -> None:
 
 @kernel(threads_per_team=LANES, precision="single")
 def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
-    """Add one word of each of `lanes` pages of two arrays; each lane (thread of the warp) has a page of its own.
+    """Set the first word of each of `lanes` pages of c to the sum of those of a and b.
 
-    words: the words in a page.
+    Each lane (thread of the warp) has a page of its own. words: the words in a page.
     """
     for lane in range(lanes):
         c[lane * words] = a[lane * words] + b[lane * words]
@@ -386,9 +391,9 @@ def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page, as `copy_chunks` does, but in another order.
+    """Copy one word of each page from `source` to `target`; each of `threads` threads has `pages` neighbouring pages.
 
-    Two pages that a thread takes one after the other never lie in the same big page (64 KiB).
+    It takes them in an order in which two consecutive ones never lie in the same big page (64 KiB). words: of a page.
     """
     for thread in range(threads):
         for first in range(16):
@@ -398,7 +403,10 @@ def copy_apart(source: Floats, target: Floats, threads: int, pages: int, words: 
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_random(source: Floats, target: Floats, order: Ints, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page, as `copy_chunks` does, with the pages in the order that the array `order` lists."""
+    """Copy one word of each page from `source` to `target`, in the order of the page numbers in `order`.
+
+    Each of `threads` threads copies `pages` pages, which follow one another in `order`. words: the words in a page.
+    """
     for thread in range(threads):
         for k in range(pages):
             page = order[thread * pages + k]
@@ -503,9 +511,10 @@ def expand(
 ) -> None:
     """Visit the neighbours of the frontier, one vertex a thread; append newly found vertices to the next frontier.
 
-    frontier, following: the vertices of this frontier and of the next. rows, targets: as in `RmatGraph`. visited: a
-    flag for each vertex. counter: the length of `following`. size: the length of the frontier. degree: the mean number
-    of edges of its vertices. fresh: the fraction of edges that lead to new vertices.
+    frontier, following: the vertices of this frontier and of the next. rows, targets: the graph, where vertex v's edges
+    lead to ``targets[rows[v]:rows[v + 1]]``. visited: a flag for each vertex. counter: the length of `following`. size:
+    the length of the frontier. degree: the mean number of edges of its vertices. fresh: the fraction of edges that lead
+    to new vertices.
     """
     for k in range(size):
         vertex = frontier[k]
@@ -663,7 +672,7 @@ class MeanTime:
 async def launches(
     t: cuda.HostThread, times: dict[str, MeanTime], elements: int, repeats: int, by_value: int = 0
 ) -> None:
-    """Launch a kernel again and again in this thread's own stream: back to back, then waiting for each launch.
+    """Launch a kernel `repeats` times in this thread's own stream: first back to back, then waiting for each launch.
 
     elements: of each array. times: gets the mean times of a call, of a launch back to back, and of a launch with its
     wait. by_value: bytes of structs that each launch passes by value.
@@ -693,7 +702,10 @@ async def launches(
 async def allocations(
     t: cuda.HostThread, times: dict[str, MeanTime], memory: Allocated, nbytes: int, repeats: int
 ) -> None:
-    """Allocate `nbytes` of this kind of memory and free it, `repeats` times; add to each call's mean in `times`."""
+    """Allocate `nbytes` bytes of a kind of memory and free them, `repeats` times; `times` gets each call's mean time.
+
+    memory: the kind, such as device memory or pinned host memory.
+    """
     for number in range(repeats):
         made: list[object] = []
 
@@ -771,7 +783,11 @@ class SharedMutex:
 
 
 async def contend(run: Run, sharing: int, threads: int, inside_s: float, outside_s: float, seconds: float) -> int:
-    """Let `threads` threads, `sharing` to a mutex, work as in `use` for `seconds`; return the number of operations."""
+    """Let `threads` threads use mutexes for `seconds` virtual seconds; return the number of operations of all of them.
+
+    sharing: the threads that share a mutex. A thread in turn works for `outside_s` seconds, takes the mutex, and works
+    for `inside_s` seconds with it.
+    """
     mutexes = [SharedMutex(run, number) for number in range(max(1, threads // sharing))]
     until = run.sim.now + seconds
     async with run.sim.open_nursery() as nursery:

@@ -20,10 +20,11 @@ TEAM = 128
 
 @attrs.define
 class PatchOffloads:
-    """Offloads the patches of all threads, with a pool of reused device blocks, by size, that are never freed.
+    """Offloads the patches of all threads, with map clauses or a pool of device blocks that are reused, never freed.
 
     The mutex of the pool is left out, as it is held for a very short time only. memory: map clauses or the pool. batch:
-    patches offloaded together. patches: of each thread. volumes: cells of a patch. flops: of each cell.
+    how many patches are offloaded together. patches: how many patches each thread has. patch_bytes: bytes of a patch.
+    volumes: cells of a patch. flops: floating-point operations per cell.
     """
 
     memory: PatchMemory

@@ -28,7 +28,10 @@ Factors = Mapping[str, float]
 
 
 class Directives:
-    """OpenACC's directives on one device, each of which the host waits for. `factors` multiply the kernels' times."""
+    """OpenACC's directives on one device, each of which the host waits for.
+
+    thread: the host thread. factors: by name of the kernel, the number by which its time is multiplied.
+    """
 
     def __init__(self, thread: acc.HostThread, factors: Factors) -> None:
         self.thread = thread
@@ -140,10 +143,9 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """An argument of a kernel whose value the host computes while the program runs.
+    """An argument of a kernel whose value the host computes while the program runs; constant if arrays are phantoms.
 
-    If the program's arrays are phantoms, the value does not change. No kernel is specialised by the value, because it
-    would have to be compiled again for each one.
+    No kernel is specialised by the value (compiled with it as a constant), as each new value would compile it again.
     """
 
     value: Any = 0.0
@@ -219,7 +221,8 @@ class OnHost:
 class BenchmarkProgram:
     """A benchmark with its arrays: steps of a setup, of one iteration, and of a finish.
 
-    The iteration runs `iterations` times. copyin, create: the arrays that are on the device, with and without values.
+    The iteration runs `iterations` times. copyin, create: the arrays that are on the device during the whole program,
+    with the host's values (copyin) or uninitialised (create).
     """
 
     iteration: tuple[ProgramStep, ...]
@@ -249,14 +252,17 @@ class BenchmarkProgram:
         return executions
 
     def launches(self, iterations: int | None = None) -> dict[str, int]:
-        """Return how often each kernel is launched in all iterations (or in so many), by its name."""
+        """Return how often each kernel is launched, by its name. iterations: how many of them run; None: all."""
         by_kernel: dict[str, int] = {}
         for kernel_call, times in self.executions(iterations).items():
             by_kernel[kernel_call.kernel.name] = by_kernel.get(kernel_call.kernel.name, 0) + times
         return by_kernel
 
     async def begin(self, layer: Layer) -> None:
-        """Allocate all arrays on the device by `layer` (directives or JACC's routines), with values if there are."""
+        """Allocate all arrays on the device; those in `copyin` get the host's values.
+
+        layer: what runs the program, OpenACC's directives (`Directives`) or JACC's routines (`JaccRoutines`).
+        """
         if self.copyin:
             await layer.copyin(*self.copyin)
         if self.create:
@@ -315,7 +321,7 @@ class Benchmark:
 
 @attrs.frozen(eq=False)
 class Extent:
-    """Stands for an array where only its shape matters, as when the executions of kernels are counted."""
+    """Stands for an array of a name, shape and element type where only these matter, as when executions are counted."""
 
     name: str
     shape: tuple[int, ...]
@@ -336,7 +342,7 @@ class Extent:
 def extent(
     name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
 ) -> Extent:
-    """Make an `Extent`, without a machine; an implementation of `Arrays`."""
+    """Make an `Extent` in place of an array, as a function of the type `Arrays`; `values` are not used."""
     return Extent(name, (shape,) if isinstance(shape, int) else shape, np.dtype(dtype))
 
 
@@ -380,7 +386,11 @@ def factor(benchmark: Benchmark) -> float:
 
 
 def effects(benchmark: Benchmark, compiler: str) -> dict[str, Effects]:
-    """Return, by kernel name, the factors by which its time changes under JACC's runtime; all kernels have the same."""
+    """Return, by kernel name, factors of its time under JACC's runtime over its time at the machine's limits.
+
+    An `Effects` has a factor for all generated code, and one for each specialisation. All kernels of a benchmark have
+    the same ones. compiler: the compiler of the generated code, `pgi` or `gcc`.
+    """
     relative = RELATIVE.get((benchmark.name, compiler), Effects())
     of_program = Effects(factor(benchmark) * relative.generated, relative.restrict, relative.var_opt)
     return dict.fromkeys(benchmark.program(extent).launches(), of_program)
@@ -445,7 +455,7 @@ class BenchmarkOutcome:
 
     @property
     def adapted(self) -> int:
-        """Return the number of kernels that are divided in the end."""
+        """Return the number of kernels that are divided among the devices at the end of the run."""
         return len([row for row in self.kernels.values() if row.adapted])
 
     @property
@@ -468,7 +478,9 @@ class BenchmarkExperiment:
 
     `warm_up` iterations run before them; neither these nor the setup are measured. `layer`: whether OpenACC's
     directives or JACC's routines run it. `size`: the size's name; empty for the paper's. `fraction`: the part of the
-    iterations. `devices` and the fields after it are for JACC's routines only: parameters of `Jacc` and of its pushes.
+    iterations, from 0 to 1. The other fields are for JACC's routines only, and are parameters of `Jacc` and of its
+    pushes: the number of `devices`, the `strategy` that decides which kernels are divided, `execution` (whether and how
+    kernels overlap), `communication` (what devices send each other) and `flags` (how kernels are specialised).
     """
 
     benchmark: Benchmark

@@ -1,9 +1,12 @@
 """BT: block-tridiagonal systems along the three directions of a cube, solved point by point.
 
-The matrices lie in ``lhs[m, n, c, a, h, b]``: 5 by 5 blocks of the points before, at and after h, where h runs along
-the direction of the solver and a, b across it. One source serves the three directions; the elimination is one kernel
-over all lines, the substitution back one for each plane. In the public code the indices of u and rhs are permuted.
-The kernels' parameters are named as in NPB's BT; n is the number of points a side.
+One source serves the three directions: h runs along the direction of the solver, a and b across it, each from 0 to n -
+1. The kernels' parameters are named as in NPB's BT. ``lhs[m, q, c, a, h, b]`` are the matrices: element (m, q) of the 5
+by 5 block that couples a point to the one before it (c = 0), to itself (1) and to the one after it (2). ``u[m, a, b,
+h]`` are the five fields, ``rhs[m, a, b, h]`` the right-hand sides, which the solution replaces. `rho_i`, `qs` and
+`square` [a, b, h] are the density's reciprocal and the kinetic energy per mass and per volume. n is the number of
+points a side. In the public code the indices of u and rhs are permuted. The elimination is one kernel over all lines,
+the substitution back one for each plane.
 """
 
 from __future__ import annotations
@@ -47,7 +50,11 @@ OFF_DIAGONAL: Final = tuple((m, q) for m in FIELDS for q in FIELDS if m != q)
 def jacobian(
     f: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, square: Doubles, n: int, c1: float, c2: float
 ) -> None:
-    """Compute the Jacobians of the fluxes."""
+    """Compute into `f` the Jacobians of the convective fluxes by the five fields.
+
+    f: [m, q, a, h, b], the derivative of flux m by field q at a point. u, rho_i, qs, square: inputs, see the module. n:
+    points a side. c1, c2: the ratio of specific heats, and that minus 1.
+    """
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
         v1 = u[1, a, b, h] * t
@@ -78,7 +85,11 @@ def jacobian(
 
 
 def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, c2: float) -> None:
-    """Compute the Jacobians of the viscous fluxes."""
+    """Compute into `f` the Jacobians of the viscous fluxes by the five fields.
+
+    f: [m, q, a, h, b], the derivative of flux m by field q at a point. u, rho_i: inputs, see the module. n: points a
+    side. c1: the viscosity for the momentum along the direction and for the energy. c2: that for the two other momenta.
+    """
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
         v1 = u[1, a, b, h] * t * t
@@ -103,7 +114,7 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
-    """Clear the 5 × 5 blocks at both ends of each line of points."""
+    """Set to zero the 5 by 5 blocks of `lhs` at both ends of each line of `n` points."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -113,7 +124,7 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """Set the 5 by 5 blocks at both ends of each line of points to the unit matrix."""
+    """Set the diagonal of the middle 5 by 5 block of `lhs` to 1 at both ends of each line of `n` points."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             lhs[m, m, 1, a, 0, b] = 1.0
@@ -121,7 +132,11 @@ def unit_walls(lhs: Doubles, n: int) -> None:
 
 
 def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d: float) -> None:
-    """Compute the three blocks of each point from the Jacobians of its neighbours."""
+    """Compute into `lhs` the three 5 by 5 blocks of each inner point from the Jacobians there and at both neighbours.
+
+    f, g: [m, q, a, h, b], the Jacobians of the convective and of the viscous fluxes. n: points a side. t1, t2: the time
+    step over the squared and over the double distance of two points. d: artificial diffusion.
+    """
     for a, h, b in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m, q in OFF_DIAGONAL:
             lhs[m, q, 0, a, h, b] = -t2 * f[m, q, a, h - 1, b] - t1 * g[m, q, a, h - 1, b]
@@ -134,7 +149,10 @@ def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d
 
 
 def unit_block(last: int) -> Callable[..., None]:
-    """Make the kernel that turns the first block of each line into the unit block; with `last` 1, the last one."""
+    """Make the kernel that reduces the middle block at one end of each line to the unit block.
+
+    last: 0 for the first point of a line, 1 for the last. The kernel changes `lhs` and `rhs`; n: points a side.
+    """
 
     def unit_block(lhs: Doubles, rhs: Doubles, n: int) -> None:
         for a, b in product(range(1, n - 1), range(1, n - 1)):
@@ -159,7 +177,7 @@ def unit_block(last: int) -> Callable[..., None]:
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Eliminate point after point: subtract what the previous point contributes, then make the block the unit block."""
+    """Eliminate forward along lines: subtract what the point before adds, then make the middle block the unit block."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in range(5):
@@ -188,7 +206,7 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Compute the right-hand side at the end of each line."""
+    """Subtract from `rhs` at the last point of each line what the point before it contributes."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -196,7 +214,7 @@ def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_block(lhs: Doubles, n: int) -> None:
-    """Compute the block at the end of each line."""
+    """Subtract from the middle block of `lhs` at the last point of each line what the point before it contributes."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -207,7 +225,7 @@ def last_block(lhs: Doubles, n: int) -> None:
 
 
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
-    """Substitute back into one plane of points, from the solution in the plane behind it."""
+    """Substitute back into the plane of points with index h, from the solution in plane h + 1; rhs gets the result."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -247,7 +265,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a cube of n points a side. One of the given iterations is the public code's warm-up."""
+    """Build the program. size: points a side, and the number of iterations, one being the public code's warm-up."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

@@ -1,6 +1,10 @@
 """CCS-QCD: a linear system of lattice quantum chromodynamics, solved by BiCGStab, after the public OpenACC code.
 
-Its kernels come first, then the order in which they run.
+Its kernels come first, then the order in which they run. Sites are indexed [ix, iy, iz, it], separately for the even
+and the odd ones, so `nt` is half of the lattice's extent in time; nx, ny, nz are its extents in space. Directions are
+numbered 0 to 3 for x, y, z and t. A link is a complex 3 by 3 matrix: ``u[direction, ix, iy, iz, it, a, b]``. A vector
+of the solver (x, r, p, ...) has 12 complex numbers a site, 3 colours for each of 4 spins: ``x[ix, iy, iz, it, s]``.
+Links and vectors have a halo, so their first inner site is number 1. `sums` gets the results of reductions.
 """
 
 from __future__ import annotations
@@ -47,10 +51,11 @@ def legs_ahead(
     ny: Any,
     nz: Any,
 ) -> None:
-    """At each site, multiply two pairs of links in directions m and n: those starting there, and opposite ones.
+    """Multiply links in pairs: at each site, two sides of the square of sites ahead of it in directions m and n.
 
-    u: the links. w: gets the products. mx, my, mz: a step in direction m. fx, fy, fz: a step in direction n. nx, ny,
-    nz: the lattice's sites in x, y and z.
+    The two links that start at the site give ``w[0, ...]``, the two opposite ones ``w[1, ...]``, each a 3 by 3 matrix.
+    u: the links. w: gets the products, [which, ix, iy, iz, it, a, b]. mx, my, mz: the step in x, y, z to the next site
+    in direction m. fx, fy, fz: that in direction n.
     """
     for ix, iy, iz, it, a, b in product(
         range(nx + 1), range(ny + 1), range(nz + 1), range(u.shape[4]), range(3), range(3)
@@ -81,7 +86,10 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Do what `legs_ahead` does, for the plaquettes that lie behind the site in direction n."""
+    """Multiply links in pairs: at each site, two sides of the square behind it in direction n.
+
+    The products go to ``w[2, ...]`` and ``w[3, ...]``; the parameters are those of `legs_ahead`.
+    """
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
     ):
@@ -97,9 +105,10 @@ def legs_behind(
 
 @kernel(collapse=6)
 def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Sum two plaquettes that have the site as a corner, each as the product of two pairs of links (`w`).
+    """Sum two plaquettes (products of the four links around a square of sites) that have the site as a corner.
 
-    v: gets the sum. nx, ny, nz, nt: the size, as in `Lattice`.
+    w: [4, ix, iy, iz, it, 3, 3], the products of pairs of links; elements 0 and 1 give one plaquette, 2 and 3 the
+    other. v: gets the sum, [ix, iy, iz, it, 3, 3].
     """
     for ix, iy, iz, it, a, b in product(range(nx), range(ny), range(nz), range(nt), range(3), range(3)):
         total = 0j
@@ -112,7 +121,7 @@ def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
 
 @kernel(collapse=6)
 def strength(v: Complex, f: Complex, plane: Any) -> None:
-    """Compute the field strength f of plane number `plane`: the antihermitian part of summed plaquettes over 8i."""
+    """Compute the field strength ``f[plane, ix, ...]`` from summed plaquettes v: their antihermitian part over 8i."""
     for ix, iy, iz, it, a, b in product(
         range(v.shape[0]), range(v.shape[1]), range(v.shape[2]), range(v.shape[3]), range(3), range(3)
     ):
@@ -122,7 +131,11 @@ def strength(v: Complex, f: Complex, plane: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the diagonal 3 by 3 blocks of the first matrix: 1 + factor (f5 - f0) and 1 + factor (f0 - f5)."""
+    """Set the diagonal 3 by 3 blocks of a site's first 6 by 6 matrix: 1 + factor (f5 - f0) and 1 + factor (f0 - f5).
+
+    f: the field strengths; f5 is ``f[5, ix, ...]``, of plane 5. a: gets the matrices, [ix, iy, iz, it, 6, 6]. factor:
+    the strength of the clover term. The next three kernels have the same parameters.
+    """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -170,7 +183,7 @@ def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def begin_inverse(a: Complex, work: Complex, inverse: Complex) -> None:
-    """Copy the 6 by 6 matrices, to be decomposed, and start their inverses as unit matrices."""
+    """Copy the 6 by 6 matrices `a` of all sites to `work`, to be decomposed, and set `inverse` to unit matrices."""
     for ix, iy, iz, it, i, j in product(
         range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3]), range(6), range(6)
     ):
@@ -180,7 +193,7 @@ def begin_inverse(a: Complex, work: Complex, inverse: Complex) -> None:
 
 @kernel(collapse=4)
 def decompose(a: Complex) -> None:
-    """Decompose the 6 by 6 matrices in place into L D L†: D on the diagonal, L below it."""
+    """Decompose the 6 by 6 matrices `a` of all sites in place into L D L†: D on the diagonal, L below it."""
     for ix, iy, iz, it in product(range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3])):
         for i in range(6):
             d = a[ix, iy, iz, it, i, i].real
@@ -216,7 +229,7 @@ def log_determinant(d: Any, sums: Any) -> None:
 
 @kernel(collapse=4)
 def solve(a: Complex, b: Complex) -> None:
-    """Solve L D L† x = b for each column of b, in place: forward by L, by D, and backward by L†."""
+    """Solve L D L† x = b for each column of the 6 by 6 matrices b, in place; a: D on the diagonal and L below it."""
     for ix, iy, iz, it in product(range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3])):
         for i in range(1, 6):
             for j in range(6):
@@ -234,9 +247,10 @@ def solve(a: Complex, b: Complex) -> None:
 
 @kernel(collapse=4)
 def fold(upper: Complex, lower: Complex, clover: Complex) -> None:
-    """Store the lower triangles of both 6 by 6 inverses, times 0.5, as rectangles of 7 by 3 elements.
+    """Store the lower triangles of both 6 by 6 inverses of each site, times 0.5, as rectangles of 7 by 3 elements.
 
-    The triangle of the last three columns fills the free upper part of the rectangle.
+    upper, lower: the inverses, for the first and the last six numbers of a site's vector. clover: gets the rectangles,
+    [which, ix, iy, iz, it, 7, 3]. The triangle of the last three columns fills the free upper part of the rectangle.
     """
     for ix, iy, iz, it in product(
         range(upper.shape[0]), range(upper.shape[1]), range(upper.shape[2]), range(upper.shape[3])
@@ -256,7 +270,9 @@ def hopping(
 ) -> None:
     """Sum over a site's eight neighbours, spin-projected and multiplied by links; then apply the inverse clover term.
 
-    The links follow one another: ahead and behind in x, in y, in z and in t.
+    y: the vector at the neighbours. out: gets the result. ue: the links that start at the sites. uo: those that start
+    at their neighbours. clover: the inverses from `fold`. The links follow one another: ahead and behind in x, in y, in
+    z and in t.
     """
     for ix, iy, iz, it in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1)):
         for h in range(2):
@@ -328,7 +344,7 @@ def hopping(
 
 @kernel(collapse=4)
 def rim_t(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Copy the last time slice of y into the halo before the first one, as boundaries are periodic."""
+    """Copy the last time slice of the vector y into the halo before the first one, as boundaries are periodic."""
     for ix, iy, iz, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(12)):
         y[ix, iy, iz, 0, s] = y[ix, iy, iz, nt, s]
 
@@ -376,7 +392,7 @@ def begin(b: Complex, x: Complex, r: Complex, rt: Complex, p: Complex) -> None:
 
 @kernel(collapse=5)
 def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <b|b>; `sums` gets the result."""
+    """Compute <b|b>, the squared norm of the right-hand side; ``sums[0]`` gets the result."""
     total = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         value = b[ix, iy, iz, it, s]
@@ -386,7 +402,7 @@ def norm_of_source(b: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) ->
 
 @kernel(name="product", collapse=5)
 def scalar_product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <rt|q>; `sums` gets the real and the imaginary part."""
+    """Compute <rt|q>; ``sums[0]`` gets the real part and ``sums[1]`` the imaginary part."""
     re = 0.0
     im = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
@@ -401,7 +417,7 @@ def scalar_product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any
 def step_alpha(
     x: Complex, r: Complex, p: Complex, q: Complex, sums: Any, alpha: complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """Set x = x + alpha p and r = r - alpha q, and compute <r|r> into `sums`."""
+    """Set x = x + alpha p and r = r - alpha q, and compute <r|r> into ``sums[0]``."""
     total = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         x[ix, iy, iz, it, s] += alpha * p[ix, iy, iz, it, s]
@@ -413,7 +429,7 @@ def step_alpha(
 
 @kernel(collapse=5)
 def products(t: Complex, r: Complex, sums: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Compute <t|t> and <t|r>; `sums` gets the three real numbers."""
+    """Compute <t|r> into ``sums[0]`` (real part) and ``sums[1]`` (imaginary), and <t|t> into ``sums[2]``."""
     total = 0.0
     re = 0.0
     im = 0.0
@@ -441,7 +457,10 @@ def step_omega(
     nz: Any,
     nt: Any,
 ) -> None:
-    """Set x = x + omega r and r = r - omega t, and compute <r|r> and <rt|r> into `sums`."""
+    """Set x = x + omega r and r = r - omega t, and compute two scalar products.
+
+    ``sums[0]`` and ``sums[1]`` get the real and imaginary part of <rt|r>, ``sums[2]`` gets <r|r>.
+    """
     total = 0.0
     rho_re = 0.0
     rho_im = 0.0
@@ -498,11 +517,11 @@ class Memory:
 
 @attrs.frozen(eq=False)
 class Phases(BenchmarkProgram):
-    """A program in phases, each of which has more arrays on the device than those kept throughout."""
+    """A program with `Memory` steps, so that some arrays are on the device in one phase (setup, solver) only."""
 
     @property
     def nbytes(self) -> int:
-        """Return the largest number of bytes that the arrays take at one time."""
+        """Return the largest number of bytes that the arrays on the device take at one time."""
         now: int = sum(array.nbytes for array in self.arrays)
         most = now
         for step in (*self.setup, *self.finish):
@@ -514,7 +533,7 @@ class Phases(BenchmarkProgram):
 
 
 def links(inner: tuple[int, ...], seed: int) -> Any:
-    """Make the link (a random matrix near the unit matrix) of each site in each direction; `inner`: sites per axis."""
+    """Make the links from random numbers near the unit matrix. inner: the sites in each direction, without the halo."""
     random = np.random.default_rng(seed)
     values = 0.1 * random.normal(size=(4, *inner, 3, 3, 2)).view(np.complex128)[..., 0]
     values[..., range(3), range(3)] += 1.0
@@ -522,13 +541,13 @@ def links(inner: tuple[int, ...], seed: int) -> Any:
 
 
 def source_of(inner: tuple[int, ...]) -> Any:
-    """Make the equation's right-hand side at all sites (`inner`: sites per axis) from random numbers."""
+    """Make the equation's right-hand side from random numbers. inner: the sites in each direction, without the halo."""
     values = np.random.default_rng(7).normal(size=(*inner, 12, 2)).view(np.complex128)[..., 0]
     return np.pad(values, ((1, 1), (1, 1), (1, 1), (1, 0), (0, 0)), mode="wrap")
 
 
 class Lattice:
-    """The arrays of a lattice of nx times ny times nz times 2 nt sites, and the program's steps on them."""
+    """The arrays of a lattice of nx · ny · nz · 2 nt sites (half of them even), and the program's steps on them."""
 
     def __init__(self, arrays: Arrays, nx: int, ny: int, nz: int, nt: int) -> None:
         self.size = (nx, ny, nz, nt)
@@ -558,7 +577,7 @@ class Lattice:
     # the clover term
 
     def clover(self) -> tuple[ProgramStep, ...]:
-        """Return the steps that compute field strengths from links, and the inverses of 1 - clover term at sites."""
+        """Return the steps that compute field strengths from links, then the inverses of 1 - clover term."""
         legs = (*self.w.values(), *self.v.values())
         matrices = (*self.blocks, *self.inverses, self.work, self.d)
         strengths = tuple(self.strength.values())
@@ -678,7 +697,7 @@ class Lattice:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a lattice of x, y, z, t sites; `size` ends with how often the operator is applied."""
+    """Build the program. size: the lattice's sites in x, y, z and t, and how often the operator is applied in all."""
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)
     return Phases(

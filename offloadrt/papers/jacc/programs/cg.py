@@ -1,7 +1,8 @@
 """CG: the smallest eigenvalue of a random sparse matrix, by conjugate gradients within an inverse power iteration.
 
-The matrix is in compressed rows. Every inner product is a kernel of its own, whose sum the host needs. The kernels'
-parameters are named as in NPB's CG.
+The matrix A is in compressed rows. Every inner product is a kernel of its own, whose sum the host needs. The kernels'
+parameters are named as in NPB's CG: x is the vector of the power iteration, z the solution of A z = x, r the residual,
+p the search direction, and q = A p, all of them of length n. `total` is an array that gets a sum.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ INNER: Final = 25
 
 
 def fill_ones(x: Doubles, n: int) -> None:
-    """Fill the start vector with ones."""
+    """Fill the vector x, of length n, with ones."""
     for i in range(n):
         x[i] = 1.0
 
 
 def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> None:
-    """Clear the vectors before the first iteration."""
+    """Set the vectors q, z, r and p, of length n, to zero before the first iteration."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -47,7 +48,7 @@ def clear_vectors(q: Doubles, z: Doubles, r: Doubles, p: Doubles, n: int) -> Non
 
 
 def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, n: int) -> None:
-    """Set z = 0 and r = p = x."""
+    """Set q = z = 0 and r = p = x. n: the length of the vectors."""
     for j in range(n):
         q[j] = 0.0
         z[j] = 0.0
@@ -72,7 +73,10 @@ def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
 
 
 def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: int, row: float) -> None:
-    """Compute q = A p, with A in compressed rows (a, colidx, rowstr) of `row` elements on average."""
+    """Compute q = A p; row j of A has elements a[k] in columns colidx[k], for k from rowstr[j] to rowstr[j + 1] - 1.
+
+    n: the number of rows. row: the mean number of elements of a row, from which the kernel's work is counted.
+    """
     for j in range(n):
         s = 0.0
         for k in expect(range(rowstr[j], rowstr[j + 1]), trips=row, near=1):
@@ -103,7 +107,7 @@ def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
 
 
 def norms(x: Doubles, z: Doubles, total: Doubles, n: int) -> None:
-    """Compute total = (x · z, z · z)."""
+    """Compute total[0] = x · z and total[1] = z · z."""
     s = 0.0
     t = 0.0
     for j in range(n):
@@ -156,7 +160,7 @@ class Matrix:
 
 
 def random_matrix(n: int, per_row: int) -> Matrix:
-    """Make a symmetric matrix with, per row, `per_row` random elements that are smaller than the diagonal's."""
+    """Make a symmetric matrix of n rows with, per row, `per_row` random elements smaller than the diagonal's."""
     generator = np.random.default_rng(314159265)
     dense = np.zeros((n, n))
     for j in range(n):

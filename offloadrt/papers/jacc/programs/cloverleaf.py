@@ -48,7 +48,10 @@ HALO: dict[tuple[str, str], Kernel] = {
 
 
 def halo(field: str, array: Any, depth: int, nx: int, ny: int) -> list[KernelCall]:
-    """Reflect a field at the four edges of the grid, in `depth` rings of halo cells."""
+    """Return the calls that reflect an array at the edges of the grid (nx, ny cells), in `depth` rings of halo cells.
+
+    field: the name of the field in the array, which says how it is mirrored.
+    """
     return [
         call(HALO[field, side.__name__], array, *arguments) for side, arguments in reflections(field, nx, ny, depth)
     ]
@@ -90,7 +93,11 @@ BACKGROUND: dict[str, Kernel] = {
 def generate_state(
     cellx: Any, celly: Any, density0: Any, energy0: Any, density: Any, energy: Any, width: Any, height: Any
 ) -> None:
-    """Set density and energy in the cells of a rectangle at the origin, which is filled with a second gas."""
+    """Set density and energy in the cells of a rectangle at the origin, which is filled with a second gas.
+
+    cellx, celly: the coordinates of the cells' centres. density0, energy0: get the values [row, column]. density,
+    energy: those of the second gas. width, height: of the rectangle, in the coordinates' unit.
+    """
     for k, j in product(range(density0.shape[0]), range(density0.shape[1])):
         if cellx[j] < width and celly[k] < height:
             density0[k, j] = density
@@ -135,7 +142,7 @@ RISE: Final = 1.5
 
 
 class Grid:
-    """The arrays of a grid of nx times ny cells, by name, and the calls of kernels on them."""
+    """The arrays of a grid of nx times ny cells (`of`: by name), and the calls of kernels on them."""
 
     def __init__(self, arrays: Arrays, nx: int, ny: int) -> None:
         self.nx, self.ny = nx, ny
@@ -160,7 +167,7 @@ class Grid:
         return call(kernel, *(self.of[name] for name in names), self.nx, self.ny)
 
     def steps(self, steps: lag.Steps) -> list[ProgramStep]:
-        """Return the calls of kernels that these steps consist of."""
+        """Return the calls of kernels in these steps (`Function`: a function of CloverLeaf; `Halos`)."""
         calls: list[ProgramStep] = []
         for step in steps:
             if isinstance(step, lag.Halos):
@@ -170,7 +177,7 @@ class Grid:
         return calls
 
     def halos(self, fields: Sequence[str], depth: int) -> list[KernelCall]:
-        """Return the calls that reflect fields at the edges of the grid, `depth` rings deep."""
+        """Return the calls that reflect the fields of these names at the edges of the grid, `depth` rings deep."""
         return [kernel_call for name in fields for kernel_call in halo(name, self.of[name], depth, self.nx, self.ny)]
 
     def start(self) -> tuple[ProgramStep, ...]:
@@ -200,11 +207,11 @@ class Grid:
         return (*steps, self.summary())
 
     def summary(self) -> KernelCall:
-        """Return the call that adds up mass, energies and pressure over the grid."""
+        """Return the call that adds up volume, mass, both energies and pressure of all cells into `sums`."""
         return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
     def step(self, axes: str) -> list[ProgramStep]:
-        """Return what runs in a time step, the longest that cells allow, with sweeps in the order `axes`."""
+        """Return the steps of a time step, the longest that cells allow. axes: the sweeps' order, xy or yx."""
         kernel, names = lag.TIME_STEP
         return [
             *self.steps(lag.BEFORE_TIME_STEP),
@@ -218,7 +225,7 @@ class Grid:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a grid of nx, ny cells. An iteration is two time steps, which swap the order of axes."""
+    """Build the program. size: cells in x and y, time steps. An iteration is two of these, with axes swapped."""
     nx, ny, steps = size
     grid = Grid(arrays, nx, ny)
     return BenchmarkProgram(

@@ -200,7 +200,7 @@ RINGS: Final = 2
 
 @attrs.frozen
 class Staggering:
-    """Says how a field and its halo lie along one axis of n cells: row numbers of the halo and of what is mirrored.
+    """Says how a field lies along one axis of n cells: numbers of the halo's rows, and of the rows mirrored there.
 
     In the public source, a field of faces is mirrored about the first row inside at the ends of the axis that the faces
     are parallel to. A field of cells is mirrored about the edge itself.
@@ -236,7 +236,7 @@ STAGGERED: Final = {
 
 
 def signs(field: str) -> tuple[float, float]:
-    """Return the factors by which a field is multiplied when it is reflected at the ends of y and of x."""
+    """Return the factors (1.0 or -1.0) that multiply the field of this name when it is reflected at ends of y, of x."""
     return (
         -1.0 if field.startswith("yvel") or field in Y_FACES else 1.0,
         -1.0 if field.startswith("xvel") or field in X_FACES else 1.0,
@@ -244,28 +244,31 @@ def signs(field: str) -> tuple[float, float]:
 
 
 def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Fill a field's halo of `depth` rows below the first one with the rows inside times `sign`; see `Staggering`."""
+    """Fill `field`'s halo below row 2, for d from 1 to `depth`: row 2 - d becomes `sign` times row `mirror` + d.
+
+    columns: the number of the first column after the inner ones (in `left` and `right`, rows: of the first such row).
+    """
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[2 - d, j] = sign * field[mirror + d, j]
 
 
 def top(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Fill a field's halo of `depth` rows above the last one with the rows inside times `sign`; see `Staggering`."""
+    """Fill `field`'s halo above, for d from 1 to `depth`: row `rim` + d becomes `sign` times row `mirror` - d."""
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[rim + d, j] = sign * field[mirror - d, j]
 
 
 def left(field: Any, sign: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Fill a field's halo of `depth` columns left of the first with those inside times `sign`; see `Staggering`."""
+    """Fill `field`'s halo on the left, for d from 1 to `depth`: column 2 - d becomes `sign` times `mirror` + d."""
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, 2 - d] = sign * field[k, mirror + d]
 
 
 def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Fill a field's halo of `depth` columns right of the last with those inside times `sign`; see `Staggering`."""
+    """Fill `field`'s halo on the right, for d from 1 to `depth`: column `rim` + d becomes `sign` times `mirror` - d."""
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, rim + d] = sign * field[k, mirror - d]
@@ -274,7 +277,7 @@ def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -
 def reflections(field: str, nx: int, ny: int, depth: int) -> list[tuple[Any, tuple[Any, ...]]]:
     """Return (kernel, arguments) for `bottom`, `top`, `left` and `right`, to fill `depth` rings of a field's halo.
 
-    The arguments are those after the array.
+    field: the field's name. nx, ny: the grid's cells. The arguments are those after the array.
     """
     (along_y, along_x), (sign_y, sign_x) = STAGGERED[field], signs(field)
     columns, rows = nx + RINGS + along_x.more, ny + RINGS + along_y.more
@@ -517,7 +520,7 @@ def _alone(kernel: Kernel, *names: str) -> Function:
 
 
 def equation_of_state(stage: int) -> Function:
-    """Return the step that computes pressure and sound speed before (0) or after (1) the Lagrangian step."""
+    """Return the step that computes pressure and sound speed. stage: 0 before the Lagrangian step, 1 after it."""
     return _alone(ideal_gas, f"density{stage}", f"energy{stage}", "pressure", "soundspeed")
 
 

@@ -27,14 +27,14 @@ ALL: Final = (1 << 46) - 1
 
 @kernel
 def clear_counts(q: Doubles) -> None:
-    """Set the counts of the whole program to zero."""
+    """Set the counts `q` of the whole program, one for each of ten sizes, to zero."""
     for i in range(10):
         q[i] = 0.0
 
 
 @kernel(collapse=2)
 def clear_batches(qq: Doubles, batches: int) -> None:
-    """Set the counts of each batch of a block to zero."""
+    """Set the counts of each batch of a block, ``qq[batch, size]``, to zero. batches: the batches of a block."""
     for k, i in product(range(batches), range(10)):
         qq[k, i] = 0.0
 
@@ -43,9 +43,12 @@ def clear_batches(qq: Doubles, batches: int) -> None:
 def gaussian_pairs(
     qq: Doubles, sums: Doubles, batches: int, pairs: int, bits: int, first: int, step: int, a: int, s: int
 ) -> None:
-    """Make the pairs of Gaussian random numbers of each batch in a block, and count them by size in `qq`.
+    """Make the pairs of Gaussian random numbers of each batch in a block; count them by size in ``qq[batch, size]``.
 
-    The sums of the pairs' first and second numbers are added to `sums`. first: the number of the block's first batch.
+    sums: the sums of the pairs' first and of their second numbers are added to its two elements. batches: those of the
+    block. pairs: pairs drawn in a batch, of which some are rejected. bits: bits of a batch's number. first: the number
+    of the block's first batch. step, a: the sequence's multipliers from batch to batch and from number to number. s:
+    the seed.
     """
     sx = 0.0
     sy = 0.0
@@ -119,7 +122,7 @@ def gaussian_pairs(
 
 @kernel
 def add_counts(q: Doubles, qq: Doubles, batches: int) -> None:
-    """Add the counts of a block to those of the program."""
+    """Add the counts of a block's batches, ``qq[batch, size]``, to those of the program, ``q[size]``."""
     for i in range(10):
         for k in range(batches):
             q[i] = q[i] + qq[k, i]
@@ -131,7 +134,7 @@ def jump(exponent: int) -> int:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program from the numbers of blocks, of batches in a block and of pairs in a batch."""
+    """Build the program. size: the numbers of blocks, of batches in a block and of pairs in a batch."""
     blocks, batches, pairs = size
     q = arrays("q", BINS)
     qq = arrays("qq", (batches, BINS))

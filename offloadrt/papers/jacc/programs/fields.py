@@ -1,8 +1,9 @@
 """The kernels that BT, SP and LU share in their right-hand sides, over five fields of a cube of points.
 
-Fields are ``u[m, k, j, i]``. One source serves the three directions: (dk, dj, di) is the step to the next point. The
-public codes have a statement for each of the five fields, and so have these, as loops over `FIELDS` are unrolled.
-Parameters are named as in NPB's BT and SP.
+Fields are ``u[m, k, j, i]``: density, three momenta and energy at point (k, j, i); `rhs` has the same shape, other
+arrays are [k, j, i]. nk, nj, ni are the numbers of points in each dimension. One source serves the three directions:
+(dk, dj, di) is the step to the next point, such as (0, 0, 1). The public codes have a statement for each of the five
+fields, and so have these, as loops over `FIELDS` are unrolled. Parameters are named as in NPB's BT and SP.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIELDS = (0, 1, 2, 3, 4)
 
 
 def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
-    """Return the bounds of a kernel's three loops: low to high along one axis, the inner points of n along others."""
+    """Return the bounds k0, k1, j0, j1, i0, i1 of loops over points: low, high along `axis`, 1, n - 1 along others."""
     return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 
@@ -40,7 +41,7 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """Make a kernel with this name from a function that several share; the device shares out `collapse` loops."""
+    """Make a kernel with this name from a shared function; the device shares out its outer `collapse` loops."""
     return attrs.evolve(_read(function, collapse), name=name)
 
 
@@ -56,7 +57,10 @@ def primitives(
     nj: int,
     ni: int,
 ) -> None:
-    """Compute the reciprocal of the density, the velocities and the kinetic energy."""
+    """Compute from the fields u at each point the density's reciprocal rho_i, the velocities and the kinetic energy.
+
+    us, vs, ws: get the velocities. square, qs: get the kinetic energy per volume and per mass.
+    """
     for k, j, i in product(range(nk), range(nj), range(ni)):
         inverse = 1.0 / u[0, k, j, i]
         rho_i[k, j, i] = inverse
@@ -73,21 +77,21 @@ def primitives(
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Copy all five fields from one array to the other."""
+    """Copy all five fields from `source` to `target`."""
     for k, j, i in product(range(nk), range(nj), range(ni)):
         for m in FIELDS:
             target[m, k, j, i] = source[m, k, j, i]
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
-    """Scale the fields at the inner points."""
+    """Multiply the five fields `target` by `factor` at the inner points."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] * factor
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Add the fields at the inner points."""
+    """Add the five fields `source` to `target` at the inner points."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] + source[m, k, j, i]
@@ -109,7 +113,13 @@ def flux(
     c: float,
     d: float,
 ) -> None:
-    """Add, in direction (dk, dj, di), second differences and the convection with velocity v to the right-hand side."""
+    """Add second differences and the convection along one direction to the right-hand side at all inner points.
+
+    rhs: the right-hand side, [field, k, j, i], changed in place. u: the five fields, of the same shape. The other
+    inputs are [k, j, i]: v, the velocity along the direction; square and qs, the kinetic energy per volume and per
+    mass; rho_i, the density's reciprocal. nk, nj, ni: points in each dimension. dk, dj, di: the step to the next point,
+    such as 0, 0, 1. c: the factor of second differences. d: the factor of central differences.
+    """
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         ahead = v[k + dk, j + dj, i + di]
         here = v[k, j, i]
@@ -152,7 +162,10 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences in direction (dk, dj, di), for a box (k0 to i1) at least two points off the walls."""
+    """Subtract `d` times the fourth differences of u in direction (dk, dj, di) from rhs, two points off the walls.
+
+    k0 to i1: the bounds of the box of points, k from k0 to k1 - 1 and so on.
+    """
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (
@@ -178,7 +191,10 @@ def dissipation_at_walls(
     di: int,
     d: float,
 ) -> None:
-    """Subtract fourth differences in direction (dk, dj, di), for a box (k0 to i1) at a wall, without outside terms."""
+    """Subtract `d` times the fourth differences of u from rhs next to a wall, without the terms that lie outside.
+
+    k0 to i1: the bounds of the box of points, k from k0 to k1 - 1 and so on. (dk, dj, di) leads away from the wall.
+    """
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
             rhs[m, k, j, i] = rhs[m, k, j, i] - d * (

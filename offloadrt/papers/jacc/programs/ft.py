@@ -1,12 +1,13 @@
 """FT: the heat equation by a fast Fourier transform in three dimensions, evolved in Fourier space.
 
-As in the public code, real and imaginary parts are arrays of their own, and rows have one more point than they need. A
-transform copies its lines to a scratch array, computes there and in a second one, and copies them back. All of them are
-arrays of the whole cube on the device, so a divided transform exchanges both scratch arrays too, though nobody reads
-them afterwards. A device that keeps a part of the first dimension would need whole lines of it, so transforms along it
-cannot be divided. The stages are in constant geometry, without the permutation at the end, and each of them ends in the
-first scratch array, where those of the public code take turns. Nine stages over a line count as one pass. The kernels'
-parameters are named as in NPB's FT.
+As in the public code, real and imaginary parts are arrays of their own, [k, j, i], and rows have one more point than
+they need. A transform copies its lines to a scratch array, computes there and in a second one, and copies them back.
+All of them are arrays of the whole cube on the device, so a divided transform exchanges both scratch arrays too, though
+nobody reads them afterwards. A device that keeps a part of the first dimension would need whole lines of it, so
+transforms along it cannot be divided. The stages are in constant geometry, without the permutation at the end, and each
+of them ends in the first scratch array, where those of the public code take turns. Nine stages over a line count as one
+pass. The kernels' parameters are named as in NPB's FT: u0 are the Fourier coefficients, u1 a copy of them that is
+transformed back, twiddle their factors of decay, and n is the number of points a side.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
-    """Set all arrays to zero."""
+    """Set all arrays [k, j, i] to zero, with n points in the first two dimensions and `width` in the last."""
     for k, j, i in product(range(n), range(n), range(width)):
         u0_real[k, j, i] = 0.0
         u0_imag[k, j, i] = 0.0
@@ -42,7 +43,7 @@ def initialise(
 
 
 def index_map(twiddle: Doubles, n: int, a: float) -> None:
-    """Compute for each wave number the exponent of its decay in one time step."""
+    """Compute for each wave number (k, j, i) its factor of decay in a time step: twiddle = exp(a |wave number|²)."""
     for k, j, i in product(range(n), range(n), range(n)):
         x = (i + n // 2) % n - n // 2
         y = (j + n // 2) % n - n // 2
@@ -51,7 +52,7 @@ def index_map(twiddle: Doubles, n: int, a: float) -> None:
 
 
 def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
-    """Store the number of stages as element 0, in front of the roots of unity."""
+    """Store the number of stages as element 0 of the table (u_real, u_imag), in front of the roots of unity."""
     for i in range(1):
         u_real[i] = stages
         u_imag[i] = 0.0
@@ -122,7 +123,10 @@ def transform_along(number: int) -> Callable[..., None]:
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """Advance the Fourier coefficients u0 by one step in time, and copy them to u1 for the transform back."""
+    """Multiply the Fourier coefficients u0 by `twiddle` (one step in time), and copy them to u1 for the transform back.
+
+    All arrays are [k, j, i]. n: points a side.
+    """
     for k, j, i in product(range(n), range(n), range(n)):
         real = u0_real[k, j, i] * twiddle[k, j, i]
         imag = u0_imag[k, j, i] * twiddle[k, j, i]

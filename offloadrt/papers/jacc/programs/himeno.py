@@ -33,7 +33,12 @@ def jacobi(
     kmax: int,
     omega: float,
 ) -> None:
-    """Relax the pressure once into wrk2, and compute gosa = |residual|²; names are those of the Himeno benchmark."""
+    """Relax the pressure p once into wrk2, and compute gosa[0] = |residual|²; names are those of the Himeno benchmark.
+
+    The grid has imax by jmax by kmax points. a, b, c: the coefficients of the 19-point stencil, [number, i, j, k];
+    other arrays are [i, j, k]. bnd: 1 where a point is relaxed, 0 elsewhere. wrk1: the source. omega: the relaxation
+    factor.
+    """
     s = 0.0
     for i, j, k in product(range(1, imax - 1), range(1, jmax - 1), range(1, kmax - 1)):
         s0 = (
@@ -74,7 +79,7 @@ def _diagonal(shape: tuple[int, int, int]) -> Any:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a grid with the public code's values; the last number of `size` counts the iterations."""
+    """Build the program with the public code's values. size: the points imax, jmax and kmax, and the iterations."""
     imax, jmax, kmax, iterations = size
     shape = (imax, jmax, kmax)
     f4 = np.float32

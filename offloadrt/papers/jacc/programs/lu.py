@@ -1,8 +1,10 @@
 """LU: lower and upper triangular systems of a cube, solved by hyperplanes on which i + j + k is constant.
 
-The points of a plane do not depend on each other; lists give the points of each plane. A phantom has planes of the mean
-number of points only. The kernels' parameters are named as in NPB's LU; for a kernel that works on the whole cube, n is
-the number of points a side.
+The points of a plane do not depend on each other; ``indxp[plane, number]`` and ``jndxp`` list each point's j and i. A
+phantom has planes of the mean number of points only. The kernels' parameters are named as in NPB's LU: u are the five
+fields, rsd the residual, frct the forcing and flux the fluxes, all [field, k, j, i]; rho_i is the density's reciprocal
+and qs the kinetic energy per volume [k, j, i]; a, b, c, d are 5 by 5 blocks [m, q, number] of a plane's points. For a
+kernel that works on the whole cube, n is the number of points a side; (dk, dj, di) is the step to the next point.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Ints = NDArray[np.int32]
 
 
 def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Set the 5 by 5 blocks of all points to zero before the first plane."""
+    """Set the 5 by 5 blocks a, b, c and d of `points` points to zero, before the first plane."""
     for n in range(points):
         for m in range(5):
             for q in range(5):
@@ -65,9 +67,11 @@ def jacobians(
     side: int,
     t: float,
 ) -> None:
-    """Compute the 5 by 5 blocks of a plane's points (d) and of each point's three neighbours (a, b, c).
+    """Compute the 5 by 5 blocks of a plane's points (d) and of each point's three neighbours in k, j and i (a, b, c).
 
-    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones.
+    u, rho_i, qs: inputs. indxp, jndxp: the j and the i of each point. plane: the plane's number. points: how many it
+    has. side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. t: the time
+    step.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -97,10 +101,11 @@ def neighbours(
     side: int,
     omega: float,
 ) -> None:
-    """Add up, for each point of a plane, what three neighbours contribute to its five equations; store it in tv.
+    """Add up, for each point of a plane, what three neighbours add to its five equations, into ``tv[m, number]``.
 
-    side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. a, b, c: the 5 by
-    5 blocks of the three neighbours.
+    a, b, c: the 5 by 5 blocks of the neighbours in k, j and i. rsd: the residual at them. points: the points of plane
+    number `plane`. side: 1 for the neighbours with the smaller indices, -1 for those with the larger ones. omega: the
+    relaxation factor.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -137,7 +142,10 @@ def solve_points(
     plane: int,
     points: int,
 ) -> None:
-    """Solve the five equations of each point in a plane; the solution replaces the residual."""
+    """Solve the five equations of each point in a plane, d x = rsd - tv; the solution replaces tv and the residual rsd.
+
+    tmat: scratch blocks. tv: what neighbours contribute. points: the points of plane number `plane`.
+    """
     for n in range(points):
         j = indxp[plane, n]
         i = jndxp[plane, n]
@@ -162,7 +170,10 @@ def solve_points(
 
 
 def points_of(n: int) -> tuple[list[int], Any, Any]:
-    """List, for each plane, the number of its points, and the j and the i of each point."""
+    """Return the points of each hyperplane of a cube of n points a side: their number, and their j and i.
+
+    j and i are arrays [plane, number of the point].
+    """
     inside = np.arange(1, n - 1)
     k, j, i = np.meshgrid(inside, inside, inside, indexing="ij")
     plane = (k + j + i - 3).ravel()
@@ -188,7 +199,7 @@ PLANES: Final = {
 
 
 def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Start the residual with the forcing, and compute the reciprocal of the density and the kinetic energy."""
+    """Set the residual rsd to -frct, and compute from u the density's reciprocal rho_i and the kinetic energy qs."""
     for k, j, i in product(range(n), range(n), range(n)):
         for m in FIELDS:
             rsd[m, k, j, i] = -frct[m, k, j, i]
@@ -202,7 +213,7 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
 
 
 def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Compute the convective flux of each point."""
+    """Compute the convective flux of each point from u, rho_i and qs."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         v = u[1, k, j, i] * rho_i[k, j, i]
         p = 0.4 * (u[4, k, j, i] - qs[k, j, i])
@@ -214,14 +225,14 @@ def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -
 
 
 def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Subtract central differences of the flux in direction (dk, dj, di)."""
+    """Subtract from rsd, in direction (dk, dj, di), `t` times the flux ahead of each point minus that behind it."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = rsd[m, k, j, i] - t * (flux[m, k + dk, j + dj, i + di] - flux[m, k - dk, j - dj, i - di])
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Compute the viscous flux between a point and the previous one in direction (dk, dj, di)."""
+    """Compute from u and rho_i the viscous flux, times `t`, between each point and that behind, along (dk, dj, di)."""
     for k, j, i in product(range(1, n), range(1, n), range(1, n)):
         here = rho_i[k, j, i]
         behind = rho_i[k - dk, j - dj, i - di]
@@ -238,7 +249,7 @@ def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj:
 def second_difference(
     rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
 ) -> None:
-    """Add second differences, in direction (dk, dj, di), of the fields and of the viscous fluxes."""
+    """Add to rsd, along (dk, dj, di), `c` times second differences of u and `t` times differences of viscous fluxes."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
             u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
@@ -252,7 +263,7 @@ def second_difference(
 
 
 def gather(utmp: Doubles, u: Doubles, rho_i: Doubles, n: int) -> None:
-    """Copy the fields so that the third direction comes last."""
+    """Copy the fields to ``utmp[field, j, i, k]``, with k last; its sixth field is the density's reciprocal rho_i."""
     for j, i, k in product(range(1, n - 1), range(1, n - 1), range(n)):
         for m in FIELDS:
             utmp[m, j, i, k] = u[m, k, j, i]
@@ -281,14 +292,14 @@ RHS: Final = _right_hand_side("rhs")
 
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
-    """Scale the residual by the time step."""
+    """Multiply the residual rsd by the time step `dt`."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = dt * rsd[m, k, j, i]
 
 
 def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
-    """Add the solved changes to the fields."""
+    """Add `t` times the solved changes, which rsd holds, to the fields u."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             u[m, k, j, i] = u[m, k, j, i] + t * rsd[m, k, j, i]
@@ -301,7 +312,7 @@ def clear_norms(norms: Doubles) -> None:
 
 
 def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
-    """Add the squares of each field at all points to its norm."""
+    """Add the squares of each field of rsd at all points to ``norms[field]``."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
@@ -346,7 +357,7 @@ NORMS: Final = {
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a cube of n points a side, with a number of iterations."""
+    """Build the program. size: the points n along a side of the cube, and the number of iterations."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

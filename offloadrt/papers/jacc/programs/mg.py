@@ -2,7 +2,10 @@
 
 Each grid has arrays of its own, with one more point on both sides. Every operator works in scratch arrays of the size
 of its grid and ends with an exchange of opposite walls, by one kernel for each direction. The kernels' parameters are
-named as in NPB's MG; n is the number of points a side.
+named as in NPB's MG: u is the solution or, on a coarser grid, its correction, r the residual, v the right-hand side,
+all [k, j, i]; t1 and t2 are sums of neighbours. n is the number of points a side with the two outer ones, m that of the
+coarser of two grids. The operator A has the weights a0, a2, a3 for neighbours at the distances 0, √2 and √3, the
+smoother C the weights c0, c1, c2 for 0, 1 and √2.
 """
 
 from __future__ import annotations
@@ -48,20 +51,20 @@ def walls_k(u: Doubles, n: int) -> None:
 
 
 def clear(u: Doubles, n: int) -> None:
-    """Set the correction to zero."""
+    """Set the correction u to zero."""
     for k, j, i in product(range(n), range(n), range(n)):
         u[k, j, i] = 0.0
 
 
 def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
-    """Add up each point's four nearest and four diagonal neighbours in the plane across the last dimension."""
+    """Add up each point's four nearest (t1) and four diagonal (t2) neighbours of u across the last dimension."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         t1[k, j, i] = u[k, j - 1, i] + u[k, j + 1, i] + u[k - 1, j, i] + u[k + 1, j, i]
         t2[k, j, i] = u[k - 1, j - 1, i] + u[k - 1, j + 1, i] + u[k + 1, j - 1, i] + u[k + 1, j + 1, i]
 
 
 def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, c1: float, c2: float) -> None:
-    """Smooth the correction by the residual: u = u + C r."""
+    """Smooth the correction by the residual: u = u + C r. t1, t2: sums of r's neighbours, from `neighbours`."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         u[k, j, i] = (
             u[k, j, i]
@@ -74,7 +77,7 @@ def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, 
 def subtract(
     r: Doubles, u: Doubles, v: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """Compute the residual r = v - A u."""
+    """Compute the residual r = v - A u. t1, t2: sums of u's neighbours, from `neighbours`."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         r[k, j, i] = (
             v[k, j, i]
@@ -87,7 +90,7 @@ def subtract(
 def residual_in_place(
     r: Doubles, u: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """Compute the residual on a coarser grid, where v is r itself."""
+    """Compute the residual on a coarser grid in place: r = r - A u. t1, t2: sums of u's neighbours."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         r[k, j, i] = (
             r[k, j, i]
@@ -98,7 +101,7 @@ def residual_in_place(
 
 
 def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
-    """Add up, for each coarse point, its neighbours on the fine grid; the coarse grid has m points a side."""
+    """Add up each coarse point's four nearest (x1) and four diagonal (y1) neighbours of r across the last dimension."""
     for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m)):
         x1[k, j, 2 * i - 1] = (
             r[2 * k, 2 * j - 1, 2 * i - 1]
@@ -115,7 +118,7 @@ def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
 
 
 def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
-    """Project the residual r of the fine grid to s on the coarse grid."""
+    """Project the residual r of the fine grid to s on the coarse grid. x1, y1: the sums of `fine_neighbours`."""
     for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m - 1)):
         around = (
             r[2 * k, 2 * j - 1, 2 * i]
@@ -132,7 +135,7 @@ def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
 
 
 def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> None:
-    """Add up neighbouring points of the coarse grid's correction, to be interpolated."""
+    """Add up neighbours of the coarse correction z, to be interpolated: pairs along j (z1) and k (z2), fours (z3)."""
     for k, j, i in product(range(m - 1), range(m - 1), range(m)):
         z1[k, j, i] = z[k, j + 1, i] + z[k, j, i]
         z2[k, j, i] = z[k + 1, j, i] + z[k, j, i]
@@ -140,7 +143,10 @@ def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> No
 
 
 def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
-    """Add the coarse grid's correction to those points of the fine grid that lie (dk, dj) beside coarse points."""
+    """Add `c` times z to the points of the fine grid's u that lie (dk, dj) beside coarse ones.
+
+    z: the coarse correction, or its `coarse_sums`. Between coarse points along the last dimension, the mean is added.
+    """
     for k, j, i in product(range(m - 1), range(m - 1), range(m - 1)):
         u[2 * k + dk, 2 * j + dj, 2 * i] = u[2 * k + dk, 2 * j + dj, 2 * i] + c * z[k, j, i]
         u[2 * k + dk, 2 * j + dj, 2 * i + 1] = u[2 * k + dk, 2 * j + dj, 2 * i + 1] + 0.5 * c * (
@@ -149,7 +155,7 @@ def add_at(u: Doubles, z: Doubles, m: int, dk: int, dj: int, c: float) -> None:
 
 
 def norm(total: Doubles, r: Doubles, n: int) -> None:
-    """Compute the sum of squares and the largest absolute value of r."""
+    """Compute total[0], the root of the sum of squares of r, and total[1], its largest absolute value."""
     s = 0.0
     largest = 0.0
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
@@ -184,7 +190,7 @@ IN_PLACE: Final = named("resid", residual_in_place)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program with a number of grids, the finest of 2**grids points a side, and a number of iterations."""
+    """Build the program. size: the number of grids, the finest of 2**grids points a side; the number of iterations."""
     grids, iterations = size
     sides = [(1 << level) + 2 for level in range(grids + 1)]
     levels = range(1, grids + 1)

@@ -1,8 +1,11 @@
 """SP: scalar pentadiagonal systems along the three directions of a cube.
 
-Each line has three systems, in ``lhs[m, a, h, b]``, ``lhsp`` and ``lhsm``, where h runs along the direction of the
-solver and a, b across it. As in `bt`, one source serves the three directions. The kernels' parameters are named as in
-NPB's SP; n is the number of points a side.
+One source serves the three directions: h runs along the direction of the solver, a and b across it, each from 0 to n -
+1. Each line of points has three systems, in ``lhs``, ``lhsp`` and ``lhsm``, all [m, a, h, b], where m = 0 to 4 are the
+five diagonals and 2 is the main one. They have the right-hand sides 0 to 2, 3 and 4 of ``rhs[m, a, h, b]``, which the
+solution replaces. The kernels' parameters are named as in NPB's SP: n is the number of points a side, rho_i the
+density's reciprocal, speed that of sound, v the velocity along the direction, all [a, b, h], and rhon a viscosity [a,
+h, b]. t1 and t2 are the time step over the squared and over the double distance of two points.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from offloadrt.papers.jacc.programs.fields import (
 
 
 def transpose(source: Doubles, target: Doubles, n: int) -> None:
-    """Copy an array with its last two dimensions exchanged."""
+    """Copy the five fields of `source` to `target` with the last two dimensions exchanged."""
     for a, h, b in product(range(n), range(n), range(n)):
         for m in FIELDS:
             target[m, a, h, b] = source[m, a, b, h]
@@ -57,7 +60,7 @@ def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
-    """Compute the largest viscosity at each point."""
+    """Compute at each point the largest of several viscosities into rhon. c: the factor of rho_i in them."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -65,7 +68,7 @@ def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
-    """Fill the first of the three systems, that of the velocity itself."""
+    """Fill the first of the three systems, lhs, that of the velocity v itself, from v and the viscosity rhon."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             lhs[0, a, h, b] = 0.0
@@ -78,7 +81,7 @@ def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
-    """Compute the largest viscosity at each point and fill the first system, in one kernel."""
+    """Compute the viscosity rhon from rho_i times `c`, and fill the first system, lhs, from it and v, in one kernel."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -92,7 +95,7 @@ def fill_with_coefficients(
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
-    """Add fourth differences to the first system, from point `first` to the one before `after` of each line."""
+    """Add `c` times fourth differences to the first system, lhs, from point `first` to `after` - 1 of each line."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(first, after):
             lhs[0, a, h, b] = lhs[0, a, h, b] + c
@@ -103,7 +106,7 @@ def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
-    """Fill the second and third system, of the velocity plus and minus the speed of sound."""
+    """Fill the second (lhsp) and third system (lhsm) from lhs, for the velocity plus and minus the speed of sound."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in (0, 2, 4):
@@ -116,7 +119,7 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
 
 
 def elimination(fields: tuple[int, ...]) -> Callable[..., None]:
-    """Make the kernel that eliminates forward in one system, whose right-hand sides are these fields."""
+    """Make the kernel that eliminates forward in one system. fields: the numbers of its right-hand sides."""
 
     def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
         for a, b in product(range(1, n - 1), range(1, n - 1)):
@@ -142,7 +145,7 @@ eliminate_first, eliminate_other = elimination((0, 1, 2)), elimination((3,))
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the first system for the last two points of each line."""
+    """Solve the first system, lhs, for the last two points of each line; rhs gets the solution."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         factor = 1.0 / lhs[2, a, n - 2, b]
         lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
@@ -155,7 +158,7 @@ def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the second and third system for the last two points of each line."""
+    """Solve the second and third system, lhsp and lhsm, for the last two points of each line; rhs gets the solution."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         p = 1.0 / lhsp[2, a, n - 2, b]
         m = 1.0 / lhsm[2, a, n - 2, b]
@@ -168,7 +171,7 @@ def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) ->
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Substitute backward along each line in all three systems."""
+    """Substitute backward along each line in all three systems; rhs gets the solution."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n - 3, -1, -1):
             for m in (0, 1, 2):
@@ -184,7 +187,10 @@ def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int)
 
 
 def rotate(rhs: Doubles, v: Doubles, w: Doubles, qs: Doubles, speed: Doubles, n: int, c: float) -> None:
-    """Multiply the five fields of each point by a 5 by 5 matrix, which changes the variables."""
+    """Multiply the five fields of rhs at each inner point by a 5 by 5 matrix, which changes the variables.
+
+    The matrix follows from the velocities v and w, the kinetic energy qs, the speed of sound and the constant c.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         first = rhs[0, k, j, i]
         t1 = c * first * v[k, j, i]
@@ -242,7 +248,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program on a cube of n points a side, with a number of iterations."""
+    """Build the program. size: the points n along a side of the cube, and the number of iterations."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

@@ -101,7 +101,7 @@ class QmcpackGrid(JudgingGrid):
         )
 
     def at(self, scenario: Program, parameters: Mapping[str, Value], *, hash: bool = False) -> Point:
-        """Return a run of another scenario with these parameters. hash: whether its trace gets a hash."""
+        """Describe a run of another scenario, with its parameters by name. hash: whether its trace gets a hash."""
         point = self.point(parameters, scenario=scenario)
         return attrs.evolve(point, options=attrs.evolve(point.options, hash=hash))
 
@@ -247,7 +247,10 @@ def gain_falls_with_size(grid: QmcpackGrid) -> Hearing:
 
 
 def correlation(curve: Sequence[float]) -> float:
-    """Return Spearman's rank correlation of a curve with its order; equal values share ranks, a constant one has 0."""
+    """Return Spearman's rank correlation (-1 to 1) of the values of a curve with their positions.
+
+    Equal values share ranks; a constant curve has 0.
+    """
     ordered = sorted(curve)
     ranks = [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in curve]
     middle = (len(curve) - 1) / 2

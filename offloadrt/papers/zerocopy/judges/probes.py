@@ -90,9 +90,10 @@ async def regions(run: Run, configuration: Configuration = "copy", threads: Anno
 
 
 def allocated_for(submitted: Mapping[Any, int], calls: Mapping[Any, list[tuple[int, int]]], arrays: int) -> Facts:
-    """Check that each region has `arrays` allocations before its kernel; count the exceptions.
+    """Count regions, and those whose device allocations are too few, overlap, or end after the kernel was submitted.
 
-    `submitted`: when the kernel of each region was submitted. `calls`: when each of its allocations began and ended.
+    `submitted`: by region, when its kernel was submitted. `calls`: by region, when each of its allocations began and
+    ended. `arrays`: how many allocations a region needs.
     """
     own = {region: sorted(calls.get(region, [])) for region in submitted}
     lasted = sorted((each[0][0], submitted[region]) for region, each in own.items() if each)
@@ -277,7 +278,10 @@ def _copies(run: Run) -> int:
 
 @scenario(machine="mi300a")
 async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
-    """Run a part of QMCPACK at size S2 with one thread; count the waits for kernels, for copies and for nothing."""
+    """Run 0.5 % of QMCPACK at size S2 with one thread; count what the host's calls to wait for a signal wait for.
+
+    The counts are over all directives: waits for a kernel, for copies, and for nothing that was still to be done.
+    """
     run.phantom = True
     program = QmcpackExperiment(run.openmp, QmcpackSetup.create(size="S2", threads=1, fraction=0.005))
     await program.initialise()
@@ -291,8 +295,9 @@ async def waits(run: Run, configuration: Configuration = "copy") -> Facts:
 
 
 def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
-    """Count waits by what they are for. `asked` has (directive, "kernel", "copy" or "wait"), in order.
+    """Count all waits by what they are for: a kernel, copies, or nothing.
 
+    asked: in order of time, (directive, what it did): "kernel" (it submitted one), "copy" (it asked for one) or "wait".
     A directive's wait is for the kernel that it has submitted since its last wait; without a kernel it is for the
     copies since then, else for nothing.
     """

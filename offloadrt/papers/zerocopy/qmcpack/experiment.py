@@ -47,7 +47,7 @@ PROGRESS_MOVES = 32
 
 
 def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-    """Make an array of bytes that the host has filled; a map of it has one item and no pointer."""
+    """Make an array of bytes that the host has filled; a map clause of it makes one map item, without a pointer."""
     return t.array(name, nbytes, np.uint8, fill=0)
 
 

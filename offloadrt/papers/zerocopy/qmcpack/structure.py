@@ -164,9 +164,10 @@ class KernelKind:
         return -(-part // THREADS_PER_TEAM)
 
     def turns(self, size: Size, walkers: int, default_teams: int) -> int:
-        """Return how many iterations of `distribute` a team executes in turn; other parameters as in `teams`.
+        """Return how many iterations of `distribute` a team executes in turn, one after another.
 
         It is 1 where each thread takes single elements: then a thread does not wait for others before its next element.
+        walkers: those of a launch. default_teams: the most teams where the directive does not give a number.
         """
         if self.distribute == "elements":
             return 1
@@ -395,7 +396,10 @@ def part(total: int, number: int, of: int) -> int:
 
 @attrs.frozen
 class MonteCarloStep:
-    """The counts of a crowd's Monte Carlo step: electrons moved, batches of the pseudopotential, arrays reallocated."""
+    """The counts of a crowd's Monte Carlo step. A crowd is the walkers (samples) of one host thread.
+
+    `moves` are electrons moved, `jobs` batches of the non-local pseudopotential, `reallocations` arrays allocated anew.
+    """
 
     moves: int
     jobs: int
@@ -406,7 +410,10 @@ class MonteCarloStep:
 
 @attrs.frozen
 class CrowdPlan:
-    """The planned counts of what a host thread does with its crowd; moves, jobs: as in `MonteCarloStep`."""
+    """The planned counts of what a host thread does with its crowd (its walkers) in the whole run.
+
+    Moves are electrons moved, jobs are batches of the non-local pseudopotential; `steps` are the measured ones.
+    """
 
     walkers: int
     """The number of walkers of the crowd, which its batched kernels process."""
@@ -425,7 +432,10 @@ class CrowdPlan:
 
 @attrs.frozen
 class Plan:
-    """The planned counts of all crowds' directives, without the runtime's at start-up; jobs as in `MonteCarloStep`."""
+    """The planned counts of all crowds' directives in the run, without what the runtime does at start-up.
+
+    `moves` are electrons moved, `jobs` batches of the pseudopotential, `electrons` those of one walker.
+    """
 
     crowds: tuple[CrowdPlan, ...]
     kernels: int
