@@ -307,7 +307,7 @@ class PoolCosts:
 class MemPools:
     """The calls for memory pools in one context.
 
-    The host finds and reuses memory at the call: a free marks the position of its stream, and the device takes no part.
+    The host finds and reuses memory at the call: a free only notes a position in its stream, not on the device.
     A pool requests memory from the driver in chunks, each of which is one mapping. It gives unused memory above its
     threshold back when the host synchronizes with a stream, an event or the device ("Stream ordered memory allocator",
     CUDA C++ Programming Guide; the threshold is 0 unless a program sets it). HIP's pools hold whole allocations instead

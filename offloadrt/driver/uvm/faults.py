@@ -388,7 +388,7 @@ class Service(msgspec.Struct, eq=False):
     kernels: tuple[int, ...] | None
     """The kernels whose faults these are; None: those of all kernels."""
     served: dict[int, int] = msgspec.field(default_factory=dict)
-    """The served pages, by block."""
+    """The served pages, as bit sets, by block number."""
     copies: list[Signal] = msgspec.field(default_factory=list)
     """The copies that were submitted for the served pages."""
 
