@@ -492,7 +492,7 @@ class Mappings:
     def finish(self, blocks: list[WatchedBlock], freed_by: Callable[[Entry], Story | None]) -> None:
         """Report mappings and blocks of device memory that are left at the end of the program.
 
-        freed_by: returns who has freed the array of a mapping.
+        freed_by: returns the report line on who has freed the array of a mapping; None if nobody has.
         """
         for mapping in self._live.values():
             entry = mapping.entry

@@ -54,7 +54,7 @@ class Doubt:
     def release(self, story: Story | None) -> bool:
         """Record that the reference is released in no order with the map; return whether a race is reported.
 
-        story: the report line; None if that has not happened.
+        story: the report line on the release; None if it has not happened yet.
         """
         self.released, access = story, self._read
         if story is None or access is None:

@@ -36,7 +36,7 @@ class PluginBlock(NamedTuple):
 
 
 class AmdgpuStream:
-    """A stream for one directive at a time. `signals`: how many it holds; `blocks`: the pinned memory that it holds."""
+    """A stream for one directive (`cause`: its number) at a time. It holds `signals` signals and pinned `blocks`."""
 
     __slots__ = ("_host_copy", "_rocr", "_sim", "_waits_first", "blocks", "signals", "stream")
 
@@ -55,7 +55,7 @@ class AmdgpuStream:
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
-        """Put a copy of host `source` to device `target` (`pushMemoryCopyH2DAsync`) here, for directive `cause`."""
+        """Put a copy of host `source` to device `target` into the stream (`pushMemoryCopyH2DAsync`), for `cause`."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
         stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
@@ -72,7 +72,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """Put a copy of device `source` to host `target` here, for directive `cause`; AMD's LLVM fork waits before."""
+        """Put a copy of device `source` to host `target` into the stream; AMD's LLVM fork waits before, for `cause`."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)

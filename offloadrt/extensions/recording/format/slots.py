@@ -351,7 +351,7 @@ class Box:
 
 
 def memory_of(function: int, arguments: Sequence[int]) -> list[RoutineMemory]:
-    """Return the memory that a call of a routine (a key of `CALLS`) reads or writes, by its arguments as words."""
+    """Return the memory that a call of routine `function` (a key of `CALLS`) with these arguments reads or writes."""
     name = CALLS.get(function, "")
     if name in ("omp_target_memcpy", "omp_target_memcpy_async"):
         to, out_of, length, to_offset, from_offset, to_device, from_device = arguments[:7]
