@@ -138,7 +138,7 @@ class Streams:
     async def create(self, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
         """Create a stream on the next hardware queue in turn (cuStreamCreate, cuStreamCreateWithPriority).
 
-        ``priority``: lower numbers go first. ``order``: its relation to the legacy default stream, unless it is that one.
+        ``priority``: lower numbers go first. ``order``: its relation to the legacy default stream, unless it is this.
         """
         with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate"):
             async with self._context.locked(self._costs.stream_create):
