@@ -459,7 +459,7 @@ class OffloadDevice:
     def submit(
         self, queue: DirectiveQueue, device_address: int, source: HostSpan, array: HostArray | None, op: str = "h2d"
     ) -> Awaitable[None]:
-        """Submit a copy of host `source` to `device_address`, which may outlast the call. op: "h2d" or "attach"."""
+        """Submit a copy, which may outlast the call, of host `source` to `device_address`. op: "h2d" or "attach"."""
         if self.tell is not None:
             begin, nbytes = source.address, source.nbytes
             self.tell(DataCopied(queue.cause, self.number, op, begin, device_address, nbytes, array))
@@ -470,7 +470,7 @@ class OffloadDevice:
     def retrieve(
         self, queue: DirectiveQueue, destination: HostSpan, device_address: int, array: HostArray | None
     ) -> Awaitable[None]:
-        """Submit a copy from `device_address` to host `destination` in the queue, which may outlast the call."""
+        """Submit in the queue a copy, which may outlast the call, from `device_address` to host `destination`."""
         if self.tell is not None:
             begin, nbytes = destination.address, destination.nbytes
             self.tell(DataCopied(queue.cause, self.number, "d2h", begin, device_address, nbytes, array))

@@ -134,7 +134,7 @@ class HostArray:
 
 
 def give_address(array: HostArray, address: int) -> None:
-    """Give an array its address, once its memory is allocated."""
+    """Give an array its host address, once its memory is allocated."""
     object.__setattr__(array, "address", address)
 
 

@@ -375,7 +375,7 @@ class FaultHandlerStatistics:
     """Time in batches, so far."""
     idle_s: float
     wait_s: float
-    """Time for which kernels were stalled, less the copies' time and the time to serve each kernel's faults alone."""
+    """Time for which kernels were stalled, minus the copies' time and the time to serve each kernel's own faults."""
     blocks: int
     """Number of served blocks; a block with faults in several batches counts once for each batch with work for it."""
     block_s: float

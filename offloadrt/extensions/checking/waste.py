@@ -186,7 +186,7 @@ class Wastes:
     # memory comes and goes
 
     def array_made(self, begin: int, end: int) -> None:
-        """Forget the contents at the addresses of a new array.
+        """Forget the contents at the host addresses of a new array.
 
         begin, end: these addresses [begin, end).
         """

@@ -128,7 +128,7 @@ class CudaPlugin(DevicePlugin):
         return queue.stream
 
     async def submit_data(self, queue: QueueLike, device_address: int, source: HostSpan) -> None:
-        """Submit a copy of host `source` to `device_address`, which may outlast the call; pageable data is staged."""
+        """Submit a copy, which may outlast the call, of host `source` to `device_address`; pageable data is staged."""
         stream = queue.stream or await self.open(queue)
         await self.driver.copies.htod(device_address, source, source.nbytes, stream, queue.cause)
 

@@ -264,12 +264,12 @@ class Routines:
         return attrs.evolve(found[1], address=_NOWHERE | found[1].address) + (address - found[0])
 
     def block_at(self, address: int) -> DevicePointer | None:
-        """Return a pointer to the block of omp_target_alloc, not freed yet, that holds a recorded address; or None."""
+        """Return the unfreed block of omp_target_alloc that holds a recorded device address; None if there is none."""
         found = self._blocks.before(address)
         return None if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
-        """Return a pointer to the block of omp_target_alloc that holds an address which a kernel used; or None.
+        """Return the block of omp_target_alloc that holds a device address which a kernel used; None if none does.
 
         address: as recorded. was_freed: whether the program had freed the block before; if not, a free now is ignored.
         """
@@ -278,7 +278,7 @@ class Routines:
         return block if found is None or address >= found[0] + found[1].nbytes else found[1]
 
     def freed_at(self, address: int) -> int | None:
-        """Return where a recorded address of a freed block lay in this run; None if the block exists, 0 if unknown."""
+        """Return the device address in this run of a recorded one in a freed block; None if not freed, 0: unknown."""
         if self.block_at(address) is not None:
             return None
         found = self._freed.before(address)
