@@ -44,7 +44,7 @@ async def jacc(
     size: str = "",
     fraction: Annotated[float, Range(1e-6, 1.0)] = 1.0,
     warm_up: Annotated[int, Range(0, 1000)] = 0,
-    eff_dup: Literal["infinite", "measured"] = "infinite",
+    eff_dup: Literal["measured", "infinite"] = "measured",
     compiled: bool = True,
     phantom: bool = True,
 ) -> Figures:

@@ -41,8 +41,8 @@ def divided(duplicated: Execution, **rules: Any) -> KernelState:
 LONG = Execution(kernel_s=30e-3, write_bytes=270 * MB)
 """Divided it would take 7.5 ms and 10.8 ms for the exchange."""
 SHORT = Execution(kernel_s=1e-3, write_bytes=270 * MB)
-MEASURED: dict[str, Any] = {"eff_dup": "measured"}
-"""With the second rule of a divided kernel."""
+FIRST_ONLY: dict[str, Any] = {"eff_dup": "infinite"}
+"""Without the second rule of a divided kernel."""
 
 
 def test_a_long_kernel_is_divided_after_exactly_five_executions() -> None:
@@ -79,42 +79,44 @@ def test_a_compute_bound_kernel_gains_nothing_and_is_found_out_by_the_second_rul
     """The first rule takes t_K * n for the time of one device, which a kernel that is not divided does not have."""
     alone = Execution(kernel_s=24.4e-3, write_bytes=0.03 * MB)
     together = Execution(kernel_s=24.4e-3, communication_s=0.05e-3, write_bytes=0.03 * MB)
-    assert executions_until_change(together, divided(alone), limit=512) is None
-    assert executions_until_change(together, divided(alone), eff_dup="measured") == 5
-    gained = after([together] * 4, divided(alone), eff_dup="measured").disable[0]
+    assert executions_until_change(together, divided(alone), limit=512, **FIRST_ONLY) is None
+    assert executions_until_change(together, divided(alone)) == 5
+    gained = after([together] * 4, divided(alone)).disable[0]
     assert gained.mean == pytest.approx(together.communication_s)  # each time by its exchange: it is no noise
 
 
 def test_five_slow_executions_are_not_enough_while_the_mean_is_negative() -> None:
     good = Execution(kernel_s=8e-3, communication_s=11e-3, write_bytes=270 * MB)  # 11 ms below what is expected
     slow = Execution(kernel_s=8e-3, communication_s=25e-3, write_bytes=270 * MB)  # 1 ms above the 32 ms and 3 the 30
-    state = after([good] * 20, divided(LONG), **MEASURED)
-    assert after([slow] * 5, state, **MEASURED).mode is Mode.DIVIDED
+    state = after([good] * 20, divided(LONG))
+    assert after([slow] * 5, state).mode is Mode.DIVIDED
     # 20 times 11 ms below against 3 ms above each time: at 74 the mean is positive
-    assert executions_until_change(slow, state, **MEASURED) == 74
+    assert executions_until_change(slow, state) == 74
 
 
 def test_the_second_rule_compares_with_the_duplicated_time_for_as_many_bytes() -> None:
     half = Execution(kernel_s=8e-3, communication_s=8e-3, write_bytes=135 * MB)  # 16 ms against 15 ms duplicated
-    assert executions_until_change(half, divided(LONG), **MEASURED) == 5
+    assert executions_until_change(half, divided(LONG)) == 5
 
 
-def test_a_kernel_that_only_reduces_is_never_divided() -> None:
-    assert after([Execution(kernel_s=1e-3)] * 50, KernelState()).mode is Mode.DUPLICATED
+def test_a_kernel_that_only_reduces_sends_nothing_and_stays_divided() -> None:
+    """As 3 kernels of the paper's MG are, with a WriteSize of 0 MB."""
+    assert executions_until_change(Execution(kernel_s=1e-6), KernelState()) == 5
+    assert executions_until_change(Execution(kernel_s=1e-3), divided(Execution(kernel_s=1e-6))) is None
 
 
 def test_separate_counting_wants_five_of_one_rule() -> None:
     first = Execution(kernel_s=1e-3, communication_s=4e-3, write_bytes=270 * MB)  # 5 > 4, but 5 < 30
     second = Execution(kernel_s=20e-3, communication_s=15e-3, write_bytes=270 * MB)  # 35 < 80, but 35 > 30
     mixed = [first, second] * 4
-    assert after(mixed, divided(LONG), counting="joint", **MEASURED).mode is Mode.DUPLICATED
-    assert after(mixed, divided(LONG), counting="separate", **MEASURED).mode is Mode.DIVIDED
+    assert after(mixed, divided(LONG), counting="joint").mode is Mode.DUPLICATED
+    assert after(mixed, divided(LONG), counting="separate").mode is Mode.DIVIDED
 
 
 def test_the_time_in_the_rules_may_be_the_duplicated_one() -> None:
     good = Execution(kernel_s=8e-3, communication_s=11e-3, write_bytes=270 * MB)
-    assert executions_until_change(good, divided(LONG), **MEASURED) is None
-    assert executions_until_change(good, divided(LONG), divided_time="duplicated", **MEASURED) == 5  # 30 + 11 > 30
+    assert executions_until_change(good, divided(LONG)) is None
+    assert executions_until_change(good, divided(LONG), divided_time="duplicated") == 5  # 30 + 11 > 30
 
 
 def test_a_kernel_that_was_duplicated_again_stays_so() -> None:

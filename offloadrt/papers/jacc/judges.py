@@ -609,7 +609,7 @@ def enabled(grid: JudgingGrid, times: int) -> Hearing:
 @bench.judge("jacc.mech.disable1")
 def disabled_by_devices(grid: JudgingGrid, times: int, slow: float) -> Hearing:
     parameters: dict[str, Value] = {"strategy": "adaptive", "steps": 2 * times + 1, "link_gb_s": float(slow)}
-    (fact,) = yield from grid.facts(DIVISION, [parameters])
+    (fact,) = yield from grid.facts(DIVISION, [{**parameters, "eff_dup": "infinite"}])
     # 2 + 7 > 2 * 4, and 10 + 1 < 10 * 4
     pure = _disabled(times, Rules(DEVICES, eff_dup="infinite"), Execution(2.0, 7.0, 1.0), Execution(10.0, 1.0, 1.0))
     return _and_emulated(pure, [number(fact["divided"])], [times], 2 * times + 1)
@@ -618,7 +618,7 @@ def disabled_by_devices(grid: JudgingGrid, times: int, slow: float) -> Hearing:
 @bench.judge("jacc.mech.disable2")
 def disabled_by_duplication(grid: JudgingGrid, times: int) -> Hearing:
     parameters: dict[str, Value] = {"strategy": "adaptive", "bound": "compute", "steps": 2 * times + 1}
-    facts = yield from grid.facts(DIVISION, [{**parameters, "eff_dup": "measured"}, parameters])
+    facts = yield from grid.facts(DIVISION, [{**parameters, "eff_dup": eff_dup} for eff_dup in ("measured", "infinite")])
     # 4 + 7 > 10 * 1, but not > 4 * 4; 4 + 0 < 10
     pure = _disabled(times, Rules(DEVICES, eff_dup="measured"), Execution(4.0, 7.0, 1.0), Execution(4.0, 0.0, 1.0))
     return _and_emulated(pure, [number(fact["divided"]) for fact in facts], [times, times + 1], 2 * times + 1)

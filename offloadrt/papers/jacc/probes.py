@@ -233,7 +233,7 @@ async def division(
     rows: Length = 8192,
     steps: Length = 12,
     link_gb_s: Annotated[float, Range(0.0, 1000.0)] = 0.0,
-    eff_dup: Literal["infinite", "measured"] = "infinite",
+    eff_dup: Literal["measured", "infinite"] = "measured",
     data: bool = False,
 ) -> Facts:
     """Run, `steps` times, a kernel that is limited by memory or by computing, on several GPUs.

@@ -126,15 +126,14 @@ class Rules:
     execution, so that t_K · n estimates one device's time. duplicated: the mean time of the executions whole on every
     device.
     """
-    eff_dup: Literal["infinite", "measured"] = attrs.field(default="infinite", validator=_one_of)
+    eff_dup: Literal["infinite", "measured"] = attrs.field(default="measured", validator=_one_of)
     """The meaning of the paper's eff_dup, which the paper does not define.
 
-    infinite: the rule with eff_dup never holds, and a divided kernel is compared with t_K · n only. So a kernel that
-    computes and does not wait for memory stays divided, although division does not make it faster. This agrees with the
-    paper, which has all 3 kernels of its benchmark EP divided at the end. measured: the seconds of duplicated
-    executions (whole on every device) per byte that a device would have sent. The right side is then the time that a
-    duplicated execution would take. For EP, left minus right is the time of the exchange and of what division adds.
-    That is always above zero, so that EP is duplicated after `times` executions.
+    measured: the seconds of duplicated executions (whole on every device) per byte that a device would have sent. The
+    right side is then the time that a duplicated execution would take: ``exec_to_writesize`` of JACC's source
+    (``jacc_perform_kernel``). infinite: the rule with eff_dup never holds, and a divided kernel is compared with
+    t_K · n only. So a kernel that computes and does not wait for memory stays divided, although division does not make
+    it faster, as the paper has all 3 kernels of its benchmark EP.
     """
     counting: Literal["joint", "separate"] = attrs.field(default="joint", validator=_one_of)
     """joint: one count and one mean for both rules of a divided kernel, whose right side is the lesser of the two.
@@ -208,10 +207,6 @@ def after_execution(rules: Rules, state: KernelState, execution: Execution) -> K
 
 
 def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
-    if not execution.write_bytes:  # as in jacc_perform_kernel: it only reduces, and is never divided
-        return attrs.evolve(
-            state, duplicated_s=state.duplicated_s + execution.kernel_s, duplicated=state.duplicated + 1
-        )
     right = execution.kernel_s / rules.devices + execution.write_bytes / rules.peak_p2p
     enable = state.enable.after(execution.kernel_s - right, rules.consecutive)
     state = attrs.evolve(
@@ -229,7 +224,8 @@ def _after_duplicated(rules: Rules, state: KernelState, execution: Execution) ->
 def _after_divided(rules: Rules, state: KernelState, execution: Execution) -> KernelState:
     kernel_s = execution.kernel_s if rules.divided_time == "divided" else state.duplicated_mean_s
     left = kernel_s + execution.communication_s
-    expected = state.eff_dup * execution.write_bytes if rules.eff_dup == "measured" else math.inf
+    is_measured = rules.eff_dup == "measured" and execution.write_bytes > 0
+    expected = state.eff_dup * execution.write_bytes if is_measured else math.inf
     rights = [kernel_s * rules.devices, expected]
     if rules.counting == "joint":
         rights = [min(rights)]

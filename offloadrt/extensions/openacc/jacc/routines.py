@@ -326,9 +326,10 @@ class Launching:
         """Run each device's part, and send what it has written; return when the kernel's time ended, in seconds.
 
         The time of a reduction is the kernel's: OpenACC copies each device's partial values to its thread, and
-        behind the barrier JACC adds them up on the host. A program keeps the result on the devices here, so each
-        device gets all partial values from the host, and a kernel there combines them. After that each thread
-        starts its device's copies to all others, and waits for them, without a further barrier.
+        behind the barrier JACC adds them up on the host, where its time ends. A program keeps the result on the devices
+        here, so each device then gets all partial values from the host, and a kernel there combines them; JACC has
+        neither, and neither counts as its time. After that each thread starts its device's copies to all others, and
+        waits for them, without a further barrier.
         """
         order, exchange, ended = self.order, self.exchange, 0.0
         launch, combine = (self._launch(push, stage, None) for stage in ("part", "combination"))
@@ -338,6 +339,8 @@ class Launching:
             nonlocal ended, copies
             await order.run("jacc_kernel_push", launch, number)
             await meet()
+            if number == order.devices[0]:
+                ended = self.sim.now
             if part.combining is not None:
                 await order.run("jacc_combine", combine, number)
                 await meet()
@@ -347,7 +350,6 @@ class Launching:
             if copies:
                 await order.run("jacc_exchange", exchange.sending(copies), number)
             if number == order.devices[0]:
-                ended = begin
                 exchange.seconds += self.sim.now - begin
 
         await order.in_team("jacc_kernel_push", serve)
