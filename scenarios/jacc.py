@@ -70,8 +70,8 @@ async def jacc(
         fraction: part of the iterations that is run; at least one is
         warm_up: iterations before those, of which nothing is told but in the elapsed time and the calls, nor of the
             setup; the controller lets a kernel run five times before it divides it
-        eff_dup: how the controller reads the paper's second rule against a divided kernel; measured disables kernels
-            that gain nothing, which the paper's EP keeps divided
+        eff_dup: how the controller reads the paper's second rule against a divided kernel; measured, as JACC's source,
+            disables kernels that gain nothing; infinite keeps them divided, as the paper's EP does
         compiled: JACC's code is in its cache from an earlier run: compilations take no time
         phantom: sizes without numbers
     """

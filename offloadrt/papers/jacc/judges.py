@@ -136,7 +136,8 @@ class BenchmarkGrid(JudgingGrid):
 
 def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
     """Choose the runs on which claims are judged; the smaller extents have fewer iterations and benchmarks."""
-    counts = {"full": ((2, 4), (7, 10)), "quick": ((1, 2), (6, 8)), "ends": ((1, 2), (6, 7))}
+    # a rule has to hold five times before a kernel is divided, and another five times before it no longer is
+    counts = {"full": ((2, 4), (12, 15)), "quick": ((1, 2), (11, 13)), "ends": ((1, 2), (11, 12))}
     alone, several = counts[extent]
     benchmarks = SHORT if extent == "ends" else tuple(BENCHMARKS)
     return BenchmarkGrid(SCENARIO, alone, several, benchmarks, options=options)
