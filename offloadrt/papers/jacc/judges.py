@@ -619,7 +619,7 @@ def disabled_by_devices(grid: JudgingGrid, times: int, slow: float) -> Hearing:
 @bench.judge("jacc.mech.disable2")
 def disabled_by_duplication(grid: JudgingGrid, times: int) -> Hearing:
     parameters: dict[str, Value] = {"strategy": "adaptive", "bound": "compute", "steps": 2 * times + 1}
-    facts = yield from grid.facts(DIVISION, [{**parameters, "eff_dup": eff_dup} for eff_dup in ("measured", "infinite")])
+    facts = yield from grid.facts(DIVISION, [{**parameters, "eff_dup": each} for each in ("measured", "infinite")])
     # 4 + 7 > 10 * 1, but not > 4 * 4; 4 + 0 < 10
     pure = _disabled(times, Rules(DEVICES, eff_dup="measured"), Execution(4.0, 7.0, 1.0), Execution(4.0, 0.0, 1.0))
     return _and_emulated(pure, [number(fact["divided"]) for fact in facts], [times, times + 1], 2 * times + 1)
