@@ -60,7 +60,7 @@ class _Exploring(NamedTuple):
 
     strategy: str | None
     runs: int | None
-    check: bool
+    check: bool | None
     everywhere: bool
     """Whether each await of the test is struck by a fault, one in each run."""
 
@@ -84,12 +84,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark `offload`, and decode the token of `--offload-replay`."""
-    if text := config.getoption("--offload-replay", None):
+    """Register the mark `offload`, check the options, and decode the token of `--offload-replay`."""
+    try:
+        config.getini("offload_check")
+    except (ValueError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"offload_check of the ini file: {error}") from None
+    text, *plan = (config.getoption(f"--offload-{name}", None) for name in ("replay", "explore", "runs"))
+    if (text, *plan) != (None, None, None):
         from offloadrt.study.errors import UserError
 
+        explorer = _installed(_EXPLORERS, "schedules", "explore")
         try:
-            config.stash[_TOKEN] = _installed(_EXPLORERS, "schedules", "explore").Token.decode(text)
+            explorer.check_plan(*plan)
+            if text is not None:
+                config.stash[_TOKEN] = explorer.Token.decode(text)
         except UserError as error:
             raise pytest.UsageError(f"--offload-{error}") from None
     config.addinivalue_line(
@@ -141,9 +149,15 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
 
     if not request.config.pluginmanager.hasplugin("trio"):
         raise pytest.UsageError("offload: tests in virtual time need pytest-trio: pip install 'offloadrt[testing]'")
+    if not isinstance(offload_options, Mapping):
+        raise pytest.UsageError(f"offload_options: returns {offload_options!r:.80}, which is no dict of options")
     options: dict[str, Any] = {"gear": "native", **offload_options}
     for mark in reversed(list(request.node.iter_markers("offload"))):
+        if mark.args:
+            raise pytest.UsageError(f"offload: {mark.args[0]!r:.80} has no name; an option is written machine='t4'")
         options |= mark.kwargs
+    if not isinstance(options.get("check"), bool | None):
+        raise pytest.UsageError(f"offload: check is {options['check']!r:.80}, but must be True or False")
     of_run, of_program = _divided(options)
     everywhere = options.get("faults") == EVERYWHERE
     by_plan, overrides = () if everywhere else options.get("faults", ()), options.get("overrides", {})
@@ -162,8 +176,7 @@ def offload(request: pytest.FixtureRequest, offload_options: Mapping[str, Any]) 
         return run
 
     request.node.stash[_MAKES] = make
-    checked = options.get("check") is True
-    request.node.stash[_EXPLORED] = _Exploring(options.get("explore"), options.get("runs"), checked, everywhere)
+    request.node.stash[_EXPLORED] = _Exploring._make((*map(options.get, _EXPLORING), everywhere))
     try:
         run = make()
     except UserError as error:
@@ -244,10 +257,11 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
     Returns the error of a failed run; None if no run failed.
     """
     asked = item.stash[_EXPLORED]
-    checked, strategy = asked.check, asked.strategy or item.config.getoption("--offload-explore")
+    strategy = item.config.getoption("--offload-explore") if asked.strategy is None else asked.strategy
     if strategy is None and token is None and not asked.everywhere:
         return None
-    if stale := _made_once(item):
+    explorer = _installed(_EXPLORERS, "schedules", "explore")
+    if stale := explorer.made_once(item):
         if asked.strategy is not None or token is not None or asked.everywhere:
             raise pytest.UsageError(
                 f"explore: the fixture {stale!r} is made of `offload` or asynchronous, and would be made only once; "
@@ -256,42 +270,19 @@ def _explored(item: pytest.Function, test: Callable[..., Awaitable[Any]], token:
         return None
     from offloadrt.study.errors import UserError
 
-    explorer = _installed(_EXPLORERS, "schedules", "explore")
-    if token is not None:
-        checked = bool(token.options.get(explorer.CHECKED, False))
-    names = inspect.signature(test).parameters
-    arguments = {name: item.funcargs[name] for name in names if name in item.funcargs}
-    explored = explorer.ExploredTest(
-        item.nodeid,
-        item.path,
-        test,
-        arguments,
-        item.stash[_MAKES],
-        passes=(pytest.skip.Exception, pytest.xfail.Exception),
-        checkers=(_installed(_CHECKERS, "mistakes", "check"),) if checked else (),
-    )
+    checked = asked.check if token is None else token.options.get(explorer.CHECKED, False)
+    checkers = (_installed(_CHECKERS, "mistakes", "check"),) if checked else ()
+    explored = explorer.explored_test(item, test, item.stash[_MAKES], checkers)
     error: BaseException | None
     if token is not None:
         error = explorer.replay_test(explored, token)
         return error
-    runs = item.config.getoption("--offload-runs") or asked.runs
     try:
-        error = explorer.fail_everywhere(explored, runs or 1000) if asked.everywhere else None
-        if error is None and strategy is not None:
-            error = explorer.explore_test(explored, strategy, runs or 100)
+        runs = item.config.getoption("--offload-runs") or asked.runs
+        error = explorer.explore_test(explored, strategy, runs, faults=asked.everywhere)
         return error
     except UserError as error:
-        raise pytest.UsageError(f"explore: {str(error).removeprefix('--strategy ')}") from None
-
-
-def _made_once(item: pytest.Function) -> str | None:
-    """Return the name of a fixture that cannot be used in a second run: made of `offload`, or asynchronous."""
-    definitions = item._fixtureinfo.name2fixturedefs
-    for name, versions in definitions.items():
-        of_offload = name != "offload" and "offload" in versions[-1].argnames
-        if of_offload or type(item.funcargs.get(name)).__name__ == "TrioFixture":
-            return name
-    return None
+        raise pytest.UsageError(f"mark offload: {error}") from None
 
 
 def _as_actor(test: Callable[..., Awaitable[Any]], run: Any) -> Callable[..., Awaitable[None]]:

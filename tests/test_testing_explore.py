@@ -98,13 +98,39 @@ def test_a_failure_has_a_story_and_a_token_that_replays(pytester: pytest.Pyteste
     ("options", "message"),
     [
         (("--offload-replay", "offloadrt1.nonsense"), "the token cannot be read"),
-        (("--offload-explore", "lifo"), "explore: lifo"),
+        (("--offload-replay", ""), "--offload-replay: no token"),
+        (("--offload-explore", "lifo"), "--offload-explore: lifo: there are"),
+        (("--offload-explore", ""), "--offload-explore: : there are"),
+        (("--offload-runs", "0"), "--offload-runs: 0 is no whole number from 1 to 1,000,000"),
+        (("--offload-explore=pct:3", "--offload-runs=-1"), "--offload-runs: -1 is no whole number"),
+        (("-o", "offload_check=perhaps"), "offload_check of the ini file: invalid truth value 'perhaps'"),
     ],
 )
 def test_what_cannot_be_done_is_said(pytester: pytest.Pytester, options: tuple[str, str], message: str) -> None:
     pytester.makepyfile("async def test_nothing(offload): ...")
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
     assert result.ret != 0 and message in result.stdout.str() + result.stderr.str()
+
+
+MARKS = [
+    ("explore=3", "mark offload: explore: 3 is no text, as 'pct:3' is"),
+    ("explore=''", "mark offload: explore: : there are"),
+    ("explore='random', runs=-1", "mark offload: runs: -1 is no whole number from 1 to 1,000,000"),
+    ("explore='random', runs=float('nan')", "mark offload: runs: nan is no whole number"),
+    ("faults='everywhere', runs='x'", "mark offload: runs: 'x' is no whole number"),
+    ("check='no'", "offload: check is 'no', but must be True or False"),
+    ("phantom='yes'", "mark offload: phantom is 'yes', but must be True or False"),
+    ("requires_unified_shared_memory=1", "requires_unified_shared_memory is 1, but must be True or False"),
+    ("'alex-a100'", "offload: 'alex-a100' has no name; an option is written machine='t4'"),
+]
+
+
+def test_what_a_mark_cannot_ask_for_is_said(pytester: pytest.Pytester) -> None:
+    tests = (f"@pytest.mark.offload({mark})\nasync def test_{n}(offload): ..." for n, (mark, _) in enumerate(MARKS))
+    pytester.makepyfile("import pytest\n\n" + "\n\n".join(tests))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    missing = [message for _, message in MARKS if message not in result.stdout.str()]
+    assert not missing and sum(result.parseoutcomes().values()) == len(MARKS)
 
 
 def test_what_the_checker_reports_fails_a_test_that_asks_for_it(pytester: pytest.Pytester) -> None:

@@ -28,7 +28,7 @@ import trio
 from trio.lowlevel import current_task, reschedule
 
 from offloadrt.sim import life, story
-from offloadrt.sim.errors import ReturnToTrio, SimulationError
+from offloadrt.sim.errors import LONGEST_S, ReturnToTrio, SimulationError
 from offloadrt.sim.life import Caretaker
 from offloadrt.sim.messages import Mailbox
 from offloadrt.sim.ready_queue import ChosenOrder, ready_queue
@@ -384,4 +384,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         self.timer_due = fence.fired
         if not fence.fired:
             remove(self.heap, fence)
+        elif deadline > LONGEST_S:
+            error = SimulationError(f"trio.sleep or a deadline of Trio ends at t={deadline:g}; at most 1e9 may pass")
+            return self._watchdog.fail(error)
         return sleep

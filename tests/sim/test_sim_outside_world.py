@@ -46,6 +46,26 @@ def test_a_primitive_in_a_system_task_of_trio_is_told_the_same(sim):
         sim.run(main)
 
 
+@pytest.mark.parametrize("seconds", [1e10, 1e300])
+def test_trio_sleeps_no_longer_than_the_primitives_do(sim, seconds):
+    async def main():
+        async with sim.attached():
+            await trio.sleep(seconds)
+
+    with pytest.raises(SimulationError, match=r"trio\.sleep or a deadline of Trio ends at t=1e\+.*at most 1e9"):
+        sim.run(main)
+
+
+def test_a_deadline_of_trio_that_never_comes_may_be_far(sim):
+    async def main():
+        async with sim.attached():
+            with trio.move_on_after(1e12):
+                await trio.sleep(1)
+        return sim.now
+
+    assert sim.run(main) == 1.0
+
+
 def test_a_primitive_outside_the_run_is_an_error_that_says_so(sim):
     async def main():
         await sim.sleep(1)

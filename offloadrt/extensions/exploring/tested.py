@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
+import pytest
 
 from offloadrt.extensions.checking.checked import reports_mistakes
 from offloadrt.extensions.exploring.explore import everywhere, explore, shrink
@@ -23,13 +25,17 @@ from offloadrt.extensions.exploring.program import (
     story_of,
 )
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, SchedulePlan, Token, costs_with_a_range
+from offloadrt.kernels.integers import is_integer
 from offloadrt.sim.strategies import Strategy
+from offloadrt.study.errors import UserError
 from offloadrt.study.reporting.words import counted
 from offloadrt.study.running.execution import Supervisor, run_supervised
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts.tracebacks import unwrapped
 from offloadrt.study.sweep import InProcess, digest_of_file, digest_of_sources
 
+MOST_RUNS = 1_000_000
+"""The largest number of runs of one test, which take half a day."""
 PASSED = RunOutcome("result passed", "it passed", False)
 """The outcome of a run whose test passed or skipped itself."""
 
@@ -135,13 +141,55 @@ class ExploredTest:
         return first_digits(digest_of_file(self.path) or "", machine, digest_of_sources())
 
 
-def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseException | None:
+def explored_test(
+    item: pytest.Function, test: Callable[..., Awaitable[Any]], make: MakeRun, checkers: Sequence[Checker]
+) -> ExploredTest:
+    """Return a collected test as one to explore: the function `test`, with the values of its fixtures."""
+    arguments = {name: item.funcargs[name] for name in inspect.signature(test).parameters if name in item.funcargs}
+    passes = (pytest.skip.Exception, pytest.xfail.Exception)
+    return ExploredTest(item.nodeid, item.path, test, arguments, make, passes=passes, checkers=tuple(checkers))
+
+
+def check_plan(strategy: object, runs: object) -> None:
+    """Raise UserError for what a mark or the command line cannot ask for; None means that it asks for nothing.
+
+    strategy: the plan of schedules, as text (`SchedulePlan`). runs: how many schedules, or faults.
+    """
+    if strategy is not None:
+        if not isinstance(strategy, str):
+            raise UserError(f"explore: {strategy!r:.80} is no text, as 'pct:3' is")
+        try:
+            SchedulePlan.parse(strategy)
+        except UserError as error:
+            raise UserError(f"explore: {str(error).removeprefix('--strategy ')}") from None
+    if runs is not None and not (is_integer(runs) and 1 <= runs <= MOST_RUNS):
+        raise UserError(f"runs: {runs!r:.80} is no whole number from 1 to {MOST_RUNS:,}")
+
+
+def made_once(item: pytest.Function) -> str | None:
+    """Return the name of a fixture that cannot be used in a second run: made of `offload`, or asynchronous."""
+    definitions = item._fixtureinfo.name2fixturedefs
+    for name, versions in definitions.items():
+        of_offload = name != "offload" and "offload" in versions[-1].argnames
+        if of_offload or type(item.funcargs.get(name)).__name__ == "TrioFixture":
+            return name
+    return None
+
+
+def explore_test(
+    tested: ExploredTest, strategy: str | None, runs: int | None, *, faults: bool = False
+) -> BaseException | None:
     """Run a test under many schedules; return the exception of the first failure, or None if all pass.
 
     A note of the exception has a description and the token of the failing schedule. strategy: the plan of schedules, as
-    text (`SchedulePlan`). runs: how many schedules. Raises UserError.
+    text (`SchedulePlan`); None for none. runs: how many schedules or faults; None for 100, or 1000 faults. faults: run
+    the test with a fault at each of its awaits before. Raises UserError.
     """
-    found = explore(tested, SchedulePlan.parse(strategy), runs, InProcess())
+    check_plan(strategy, runs)
+    error = _fail_everywhere(tested, runs or 1000) if faults else None
+    if error is not None or strategy is None:
+        return error
+    found = explore(tested, SchedulePlan.parse(strategy), runs or 100, InProcess())
     if not found.failures:
         return None
     worst = found.failures[0]
@@ -152,7 +200,7 @@ def explore_test(tested: ExploredTest, strategy: str, runs: int) -> BaseExceptio
     return error
 
 
-def fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
+def _fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
     """Run a test once for each of its awaits, with a fault there; return the exception of the first failure.
 
     A note of the exception has the fault and the token. Returns None if all runs end as documented. Raises UserError.

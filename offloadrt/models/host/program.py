@@ -82,6 +82,11 @@ class ProgramOptions:
 
     def check(self) -> None:
         """Raise ValueError for a value of an option that is impossible on every machine."""
+        for option in attrs.fields(type(self)):
+            if isinstance(option.default, bool) and not isinstance(
+                given := getattr(self, option.name), bool | np.bool_
+            ):
+                raise ValueError(f"{option.name} is {given!r:.80}, but must be True or False")
         check_count("num_devices", self.num_devices, MOST_DEVICES)
         check_count("num_processes", self.num_processes, MOST_PROCESSES)
         check_count("num_nodes", self.num_nodes, MOST_PROCESSES)
