@@ -4,7 +4,8 @@ The algorithms are those of R. Thakur, R. Rabenseifner and W. Gropp, Optimizatio
 in MPICH, 2005: binomial trees, recursive doubling and halving, Bruck's algorithm, rings, pairwise exchange, and
 Rabenseifner's reductions; and those of Open MPI's ompi/mca/coll/base: linear ones, other trees, neighbour exchange.
 Which one a library takes is in `choices.py`. None has a formula of its time: it takes what its messages and
-combinations take.
+combinations take. Each rank calls the function with its channel `c`, its data `buffer`, the number of the `root` and
+the reduction `op`, as far as the collective has them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,11 @@ async def exahype_counts(
     equations: Literal["euler2d", "euler3d", "ccz4"] = "euler2d",
     allocator: Literal["llvm", "direct"] = "llvm",
 ) -> Facts:
-    """Run ExaHyPE's algorithms once; count their directives, allocations, copies and kernels per batch of patches."""
+    """Run ExaHyPE's algorithms once; count their directives, allocations, copies and kernels per batch of patches.
+
+    Each of `threads` host threads has `batches` batches of `batch` patches. memory: map clauses, or the GPU memory
+    manager. gather: whether a batch or each patch is copied at once. allocator: that of device memory.
+    """
     setup = Setup(
         equations=equations,
         batch=batch,
@@ -237,7 +241,10 @@ Case = Literal["euler2d", "euler3d", "ccz4"]
 
 @scenario
 async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Annotated[int, Range(1, 64)] = 2) -> Facts:
-    """Run ExaHyPE in managed memory, then map an ordinary array: count who copies, who faults, what is managed."""
+    """Run ExaHyPE in managed memory, then map an ordinary array: count who copies, who faults, what is managed.
+
+    Each of `threads` host threads has `batches` batches of `batch` patches.
+    """
     run.phantom = True
     setup = Setup(memory="managed", batch=batch, threads=threads, patches=batch * batches)
     updated = await Experiment(run.openmp, setup).update()
@@ -286,7 +293,8 @@ async def link_demand(
 
     An earlier pass has met all costs of first uses. `peak`: the most bytes that were moved over the link in any
     `window_us` of the pass, as a rate. `one_kernel`: the time for which link and page-fault handler were busy, over the
-    time for which kernels were on the device.
+    time for which kernels were on the device. threads, batches, batch: host threads, batches of each, and patches of a
+    batch. patch: volumes per dimension of a patch.
     """
     run.phantom = True
     setup = Setup(

@@ -227,7 +227,7 @@ def _reported_mb(name: str) -> object:
 
 
 def one_and_four(grid: BenchmarkGrid, name: str, compiler: str = "pgi") -> Asking[list[AllIterations]]:
-    """Run a benchmark of this compiler on one GPU and on four, where JACC's controller decides what is divided."""
+    """Run a benchmark, compiled by `compiler`, on one GPU and on four, where JACC decides which kernels are divided."""
     strategies = [{**strategy, "compiler": compiler} for strategy in (SINGLE, ADAPTIVE)]
     return (yield from all_iterations(grid, [(name, strategy) for strategy in strategies]))
 

@@ -135,7 +135,10 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 
 
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
-    """Run Rodinia at (benchmark, size in GB, placement); return the results. Judges call it with `yield from`."""
+    """Run Rodinia at each of `places`, (benchmark, size in GB, placement), and return the results by place.
+
+    placement: how objects come to the device: unified memory, explicit copies, or OTM. A judge uses `yield from`.
+    """
     wanted = list(dict.fromkeys(places))
     results = yield [
         grid.point(grid.sized(size, {"benchmark": benchmark, "placement": placement}))

@@ -226,7 +226,8 @@ class Bfs:
     def of(cls, nbytes: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Bfs:
         """Make the program for as many nodes as fit into `nbytes`, a multiple of three.
 
-        A phantom has the levels of the sample graph, a program with values those of its graph.
+        A phantom (arrays without values) has the levels of the sample graph, a program with values those of its own
+        random graph, made from `seed`.
         """
         count = max(3, nbytes // cls.BYTES // 3 * 3)
         if phantom:
@@ -307,7 +308,7 @@ class Sheet:
         return 1.0 - (self.length + self.width) / (2.0 * self.elements)
 
     def neighbours(self, rng: np.random.Generator) -> Ints:
-        """Return [face, element]: the element behind each face, or a code for the wing's or the far field's side."""
+        """Return by [face, element] the element behind the face, or a code for the side of wing or far field."""
         number = np.arange(self.elements)
         if self.numbering == "random":
             number = rng.permutation(self.elements)

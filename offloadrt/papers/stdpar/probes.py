@@ -1,4 +1,7 @@
-"""Small runs that show what AdaptiveCpp's stdpar does with a program's memory; they measure facts."""
+"""Small runs that show what AdaptiveCpp's stdpar does with a program's memory; they measure facts.
+
+`implementation` is one of C++ standard parallelism; `system_usm` is whether the device can use all host memory.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +168,7 @@ async def one_transfer(
     prefetch: Literal["first", "never"] = "never",
     nbytes: Annotated[int, Range(4096, 1 << 30)] = SWEPT,
 ) -> Facts:
-    """Measure how long it takes until a kernel has an array's data, on demand or prefetched."""
+    """Measure how long it takes until a kernel has an array of `nbytes` bytes, on demand or prefetched."""
     chosen = attrs.evolve(std.implementation("acpp"), prefetch=std.PrefetchMode(prefetch))
     run.options = std.StdParOptions(implementation=chosen, phantom=True)
 

@@ -160,7 +160,7 @@ class Ep:
     efficiency: float
     """The fraction of the device's arithmetic peak that the kernels can reach."""
     step_numbers: StepNumbers = range
-    """Returns, for a number of iterations, the numbers of those that are run."""
+    """Called with the number of fillings; returns the numbers of those that are run."""
 
     @classmethod
     def of(cls, ends: Ends) -> Ep:
@@ -261,7 +261,10 @@ class CellSweep:
 
 
 def streamed(name: str, uses: tuple[str, ...], doubles: int, lines: bool = False) -> CellSweep:
-    """Make a sweep that the memory bandwidth limits. `doubles`: those read and written per cell, a flop each."""
+    """Make a sweep (kernel) that the memory bandwidth limits. `doubles`: those read and written per cell, a flop each.
+
+    uses: the arrays that it uses. lines: whether it touches only the ends of a cube's lines.
+    """
     return CellSweep(name, uses, doubles, doubles * DOUBLE, lines)
 
 

@@ -502,7 +502,10 @@ def bytes_per_volume(geometry: PatchGeometry) -> float:
 
 
 def kernel_work(equations: Equations, geometry: PatchGeometry, where: str = "mean") -> KernelWork:
-    """Return the work per volume of the update kernel. where: which end of the inputs' ranges: low, mean or high."""
+    """Return the work of the update kernel per volume of a patch of this geometry.
+
+    where: at which point of the ranges of uncertain inputs the work is taken: low, mean or high.
+    """
     traffic = bytes_per_volume(geometry)
     if equations.phantom_only:
         flops, efficiency, loads = CCZ4_FLOPS.at(where), CCZ4_EFFICIENCY.at(where), CCZ4_LOADS.at(where)

@@ -251,7 +251,7 @@ async def stream(t: cuda.HostThread, loop: KernelLoop, elements: int) -> list[An
 
 
 async def stencil(t: cuda.HostThread, loop: KernelLoop, n: int, iterations: int, occupied_mib: int) -> list[Any]:
-    """Make two managed grids, write them, iterate the five-point stencil between them on the device, and return both.
+    """Make two managed grids, write them, and run `iterations` five-point stencils between them; return both.
 
     n: the points of a grid along one side. occupied_mib: device memory in MiB that is allocated before, so that the
     grids cannot use it.
@@ -383,7 +383,10 @@ def add_pages(a: Floats, b: Floats, c: Floats, lanes: int, words: int) -> None:
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def copy_chunks(source: Floats, target: Floats, threads: int, pages: int, words: int) -> None:
-    """Copy one word of each page of `words` words; each of `threads` threads has `pages` neighbouring pages."""
+    """Copy one word of each page from `source` to `target`; each of `threads` threads has `pages` neighbouring pages.
+
+    words: the words in a page.
+    """
     for thread in range(threads):
         for page in range(pages):
             target[(thread * pages + page) * words] = source[(thread * pages + page) * words]
@@ -643,7 +646,7 @@ CopyDirection = Literal["h2d", "d2h"]
 
 @kernel(threads_per_team=BLOCK, precision="single")
 def add(a: Floats, b: Floats, c: Floats) -> None:
-    """Add two vectors."""
+    """Add two vectors: c = a + b."""
     for i in range(len(c)):
         c[i] = a[i] + b[i]
 
@@ -736,7 +739,7 @@ async def copies(
     nbytes: int,
     repeats: int,
 ) -> None:
-    """Copy the same `nbytes` bytes `repeats` times between device and host, with waits; `times` gets the mean times."""
+    """Copy `nbytes` bytes from or to pinned or pageable `memory`, `repeats` times, with waits; `times` gets mean times."""
     there = await t.malloc(nbytes)
     is_pinned = memory == "pinned"
     here = await t.host_alloc("host", nbytes, np.uint8) if is_pinned else t.array("host", nbytes, np.uint8, fill=0)

@@ -265,7 +265,10 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: points a side, and the number of iterations, one being the public code's warm-up."""
+    """Build the program with arrays that `arrays` makes. size: the points n along a side, the number of iterations.
+
+    One of the iterations is the public code's warm-up.
+    """
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

@@ -147,7 +147,7 @@ def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the diagonal 3 by 3 blocks of the second matrix: 1 + factor (f0 + f5) and 1 - factor (f0 + f5)."""
+    """Set the diagonal 3 by 3 blocks of the second matrix a: 1 + factor (f0 + f5) and 1 - factor (f0 + f5)."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -159,7 +159,7 @@ def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the other 3 by 3 blocks of the first matrix: factor (f2 - f3 - i (f1 + f4)) above, with + i below."""
+    """Set the other 3 by 3 blocks of the first matrix a: factor (f2 - f3 - i (f1 + f4)) above, with + i below."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -171,7 +171,7 @@ def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the other 3 by 3 blocks of the second matrix: factor (f3 + f2 - i (f1 - f4)) below, with + i above."""
+    """Set the other 3 by 3 blocks of the second matrix a: factor (f3 + f2 - i (f1 - f4)) below, with + i above."""
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):

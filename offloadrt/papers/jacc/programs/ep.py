@@ -134,7 +134,7 @@ def jump(exponent: int) -> int:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: the numbers of blocks, of batches in a block and of pairs in a batch."""
+    """Build the program with arrays that `arrays` makes. size: (blocks, batches in a block, pairs in a batch)."""
     blocks, batches, pairs = size
     q = arrays("q", BINS)
     qq = arrays("qq", (batches, BINS))

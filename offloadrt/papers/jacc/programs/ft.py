@@ -123,7 +123,7 @@ def transform_along(number: int) -> Callable[..., None]:
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """Multiply the Fourier coefficients u0 by `twiddle` (one step in time), and copy them to u1 for the transform back.
+    """Multiply the coefficients u0 by `twiddle`, which is one step in time, and copy them to u1 for the way back.
 
     All arrays are [k, j, i]. n: points a side.
     """
@@ -168,7 +168,7 @@ KERNELS: Final[dict[str, Kernel]] = {
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: (stages, iterations), for a cube of 2**stages points a side."""
+    """Build the program with arrays that `arrays` makes. size: (stages, iterations), for 2**stages points a side."""
     stages, iterations = size
     n = 1 << stages
     shape = (n, n, n + 1)

@@ -61,7 +61,7 @@ def jacobi(
 
 @kernel(collapse=3)
 def copy_back(p: Floats, wrk2: Floats, imax: int, jmax: int, kmax: int) -> None:
-    """Copy the relaxed pressure from wrk2 back to p."""
+    """Copy the relaxed pressure from wrk2 back to p, at the inner points of a grid of imax by jmax by kmax."""
     for i, j, k in product(range(1, imax - 1), range(1, jmax - 1), range(1, kmax - 1)):
         p[i, j, k] = wrk2[i, j, k]
 
@@ -79,7 +79,7 @@ def _diagonal(shape: tuple[int, int, int]) -> Any:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program with the public code's values. size: the points imax, jmax and kmax, and the iterations."""
+    """Build the program with arrays that `arrays` makes. size: the points imax, jmax and kmax, and the iterations."""
     imax, jmax, kmax, iterations = size
     shape = (imax, jmax, kmax)
     f4 = np.float32

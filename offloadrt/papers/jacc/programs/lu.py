@@ -357,7 +357,7 @@ NORMS: Final = {
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: the points n along a side of the cube, and the number of iterations."""
+    """Build the program with arrays that `arrays` makes. size: the points n along a side, the number of iterations."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

@@ -248,7 +248,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: the points n along a side of the cube, and the number of iterations."""
+    """Build the program with arrays that `arrays` makes. size: the points n along a side, the number of iterations."""
     n, iterations = size
     cube = (n, n, n)
     fields = (5, *cube)

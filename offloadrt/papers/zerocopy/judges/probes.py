@@ -1,4 +1,7 @@
-"""Small recorded runs that show a mechanism of the zero-copy paper at work; they measure facts counted in the trace."""
+"""Small recorded runs that show a mechanism of the zero-copy paper at work; they measure facts counted in the trace.
+
+The parameter `configuration` is the memory configuration of a run, such as `copy` or `usm`.
+"""
 
 from __future__ import annotations
 
@@ -195,7 +198,7 @@ async def pages(
     """Run two kernels on an array of `count` pages, which is mapped anew for each; count page faults and prefaults.
 
     A second array is never mapped; the facts say whether the device's page table has it all the same. filled: whether
-    the host has written the arrays before.
+    the host has written the arrays before. A prefault is a call that fills the device's page table before the kernel.
     """
     facts: Facts = {}
 
@@ -320,7 +323,10 @@ def waited_for(asked: Iterable[tuple[object, str]]) -> Facts:
 
 @scenario(machine="mi300a")
 async def steps(run: Run, configuration: Configuration = "implicit_zero_copy", large: bool = False) -> Facts:
-    """Run a loop of kernels on mapped arrays, with no global variable; count calls from the first kernel's start on."""
+    """Run a loop of kernels on three mapped arrays; count the allocations and copies from the first kernel's start on.
+
+    The program has no global variable. large: whether an array has 4 MiB, rather than 64 KiB.
+    """
     size = (4 << 20) if large else SMALL
 
     async def body(t: omp.HostThread) -> None:

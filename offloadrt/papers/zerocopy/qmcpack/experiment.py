@@ -53,9 +53,11 @@ def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
 
 @attrs.frozen
 class Move:
-    """The directives that move one electron of every walker, each a prepared construct, by what it computes.
+    """The directives that move one electron of every walker, each a prepared construct, named after what it computes.
 
-    There are several variants, in which the kernels' work differs. update: one construct for each spin's matrix.
+    gradient: that of the wave function. distances, pairs: the distances to and the pair terms with other particles.
+    orbitals: their values. accept: whether the move is accepted. update, pairs_update: the new matrix of each spin, and
+    the new pair terms. There are several variants, in which the kernels' work differs.
     """
 
     gradient: omp.Construct

@@ -623,7 +623,11 @@ class Inputs:
         copy_growth: str = "mean",
         map_items: int = MAP_ITEMS,
     ) -> Inputs:
-        """Take from each input's range the value (low, mean or high) asked for. Raises ValueError for other words."""
+        """Take from each input's range the value asked for: low, mean or high. Raises ValueError for other words.
+
+        kernel_work, host_work, copy_growth: the words for kernels' work, host threads' work, and growth of copies with
+        size.
+        """
         return cls(
             ACCESSES.at(kernel_work),
             SPREAD.at(),
