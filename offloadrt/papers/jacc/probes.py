@@ -149,7 +149,11 @@ async def launches(
     execution: Literal["sync", "async"] = "sync",
     rounds: Count = 200,
 ) -> Facts:
-    """Launch a short kernel on its own data `rounds` times; count the calls of the driver's library."""
+    """Launch a short kernel on its own data `rounds` times; count the calls of the driver's library.
+
+    compiler: whose run-time library is used. pools: whether GCC's library has JACC's pools of device memory. execution:
+    whether the host waits for each launch (`sync`).
+    """
     run.options = acc.OpenACCOptions(compiler=compiler, pools=pools)
     run.set("jit.compile", "0 s")
 

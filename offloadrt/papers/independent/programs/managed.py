@@ -739,7 +739,7 @@ async def copies(
     nbytes: int,
     repeats: int,
 ) -> None:
-    """Copy `nbytes` bytes from or to pinned or pageable `memory`, `repeats` times, with waits; `times` gets mean times."""
+    """Copy `nbytes` bytes to or from pinned or pageable memory `repeats` times, with waits; `times` gets mean times."""
     there = await t.malloc(nbytes)
     is_pinned = memory == "pinned"
     here = await t.host_alloc("host", nbytes, np.uint8) if is_pinned else t.array("host", nbytes, np.uint8, fill=0)

@@ -57,7 +57,7 @@ def start_gradients(q: Doubles, z: Doubles, r: Doubles, p: Doubles, x: Doubles, 
 
 
 def square_sum(r: Doubles, total: Doubles, n: int) -> None:
-    """Compute total = r · r."""
+    """Compute total[0] = r · r over n elements."""
     s = 0.0
     for j in range(n):
         s += r[j] * r[j]
@@ -65,7 +65,7 @@ def square_sum(r: Doubles, total: Doubles, n: int) -> None:
 
 
 def inner_product(p: Doubles, q: Doubles, total: Doubles, n: int) -> None:
-    """Compute total = p · q."""
+    """Compute total[0] = p · q over n elements."""
     s = 0.0
     for j in range(n):
         s += p[j] * q[j]
@@ -98,7 +98,7 @@ def step_direction(p: Doubles, r: Doubles, n: int, beta: float) -> None:
 
 
 def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
-    """Compute total = |x - r|²."""
+    """Compute total[0] = |x - r|² over n elements."""
     s = 0.0
     for j in range(n):
         d = x[j] - r[j]
@@ -107,7 +107,7 @@ def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
 
 
 def norms(x: Doubles, z: Doubles, total: Doubles, n: int) -> None:
-    """Compute total[0] = x · z and total[1] = z · z."""
+    """Compute total[0] = x · z and total[1] = z · z over n elements."""
     s = 0.0
     t = 0.0
     for j in range(n):

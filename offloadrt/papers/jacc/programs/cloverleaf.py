@@ -167,7 +167,7 @@ class Grid:
         return call(kernel, *(self.of[name] for name in names), self.nx, self.ny)
 
     def steps(self, steps: lag.Steps) -> list[ProgramStep]:
-        """Return the calls of kernels in these steps (`Function`: a function of CloverLeaf; `Halos`)."""
+        """Return the kernel calls of these steps: calls of a function of CloverLeaf, or fills of halos."""
         calls: list[ProgramStep] = []
         for step in steps:
             if isinstance(step, lag.Halos):

@@ -190,7 +190,7 @@ IN_PLACE: Final = named("resid", residual_in_place)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program with arrays that `arrays` makes. size: (grids, iterations), the finest 2**grids points a side."""
+    """Build the program with arrays that `arrays` makes. size: (grids, iterations); the finest has 2**grids points."""
     grids, iterations = size
     sides = [(1 << level) + 2 for level in range(grids + 1)]
     levels = range(1, grids + 1)

@@ -239,7 +239,10 @@ async def pages(
 
 @scenario(machine="mi300a")
 async def touches_unmapped(run: Run, configuration: Configuration = "eager_maps", xnack: bool = False) -> Facts:
-    """Read in a kernel an array that is mapped, and another behind a pointer that is not; tell which read fails."""
+    """Read in a kernel an array that is mapped, and another behind a pointer that is not; tell which read fails.
+
+    xnack: whether the device can take page faults, so that it reads unmapped memory of the host.
+    """
     run.set("gpu.xnack", xnack)
     facts: Facts = {}
 
