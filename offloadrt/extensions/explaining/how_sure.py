@@ -305,13 +305,14 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Add to the robustness the two entries whose ranges change the elapsed time most, and those slower when cheaper.
+    """Return the robustness of `drawn` with the entries that should be measured next, found by further runs.
 
-    Costs whose change had a gain are tried first, since with few random samples chance alone gives a high correlation.
-    drawn: the runs with random samples of the costs, and the robustness to complete. tried: the changes that were
-    tried, with their gains. point, result: the original run and its result. budget_s: real time for these runs, in
-    seconds. pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the
-    runs done and asked for.
+    These are the two entries whose ranges change the elapsed time most. Added are also sentences on entries that make
+    the run slower when they are cheaper. Costs whose change had a gain are tried first, since with few random samples
+    chance alone gives a high correlation. drawn: the runs with random samples of the costs, and the robustness to
+    complete. tried: the changes that were tried, with their gains. point, result: the original run and its result.
+    budget_s: real time for these runs, in seconds. pool, jobs: the executor that makes the runs, and how many it makes
+    at a time. advanced: called with the runs done and asked for.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     for one in tried.what_ifs:

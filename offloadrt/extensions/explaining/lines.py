@@ -230,8 +230,7 @@ class Verdict:
     mapped_s: float
     """The time that the regions would take if all data were on the device already: launch latencies and kernels."""
     host_s: float
-    """On the host, as with `if(target: 0)`: on all cores if one thread ran the regions, else on one core for each
-    launch."""
+    """The estimated time on the host: on all cores if one thread ran the regions, else on one core for each launch."""
 
     @property
     def best(self) -> str:

@@ -292,7 +292,7 @@ class ObjectTable:
         return max(segments, -(-one.array.nbytes // self._segment)) * self._segment
 
     def mechanism(self, array: HostArray | None) -> Mechanism | None:
-        """Return how the device reaches an active object; None for an array that is not active."""
+        """Return how the device reaches an object: `explicit`, `implicit` or `pinned`; None for an array not in use."""
         placed = self._active.get(array)
         return None if placed is None else placed.mechanism
 

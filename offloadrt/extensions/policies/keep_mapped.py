@@ -26,7 +26,7 @@ from offloadrt.runtime.mapping.present_table import Entry
 
 
 class KeepMapped(Copy):
-    """Handles map clauses as the policy `copy` does, but keeps a section on the device until its array is freed."""
+    """Maps by blocks and copies, as the policy `copy`, but keeps a section on the device until its array is freed."""
 
     name: ClassVar[str] = "keep_mapped"
 

@@ -105,7 +105,7 @@ class ScalingGrid(JudgingGrid):
 
     @property
     def machine(self) -> MachineSpec:
-        """Load the machine's profile as the runs use it."""
+        """Load the profile of the machine on which the runs are made, with the changes that their options make."""
         options = self.options
         return profiles.load(
             options.machine or MACHINE, options.overrides, options.range_end or "mean", options.runtime

@@ -72,19 +72,19 @@ class AllIterations:
     more: Result
 
     def of(self, figure: str) -> float:
-        """Return a figure for all iterations of the benchmark.
+        """Return the figure of this name for all iterations of the benchmark.
 
         Beyond the longer run, the figure is taken to grow by the same amount with each iteration.
         """
         return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
 
     def each(self, figure: str) -> float:
-        """Return by how much a figure grows with each iteration, after JACC's controller has decided what to divide."""
+        """Return by how much the figure of this name grows per iteration, once JACC's controller has decided."""
         more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
         return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
 
     def execution_s(self, kernel: str) -> float:
-        """Return the seconds of one execution of a kernel, after the controller has decided whether to divide it."""
+        """Return the seconds of one execution of the kernel of this name, once the controller has decided about it."""
         return self.each(f"{kernel}.kernel_s") / self.each(f"{kernel}.executions")
 
     @property

@@ -140,7 +140,7 @@ def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -
 
 @attrs.define
 class AnswersByTakenInputs:
-    """Makes runs as `answers` does, but only once if runs differ only in inputs which their program ignores.
+    """Makes runs by `answers`, but only one of those that differ only in inputs which their program ignores.
 
     An input is a number that the authors of a paper do not state.
     """

@@ -105,8 +105,8 @@ class OnDevice:
     launch: the launch's geometry. given: the kernel's arguments, with arrays of the host. arrays: those of them that
     must be on the device. items: the map items of the launch. known: the arrays' device addresses as last looked up;
     None before the first look-up. region: the launch with these device addresses in place of the arrays. partial: the
-    partial results of reductions to copy. After the device's part of the kernel, its own results go to the host; before
-    the combining kernel, those of all devices come from the host.
+    map items of the arrays with partial results of reductions. They are copied to the host after the device's part of
+    the kernel, and from the host before the combining kernel.
     """
 
     launch: Launch
