@@ -184,8 +184,9 @@ def weak(
 ) -> Times:
     """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    Weak scaling: each thread has the same number of patches, that of the grid or two of the largest batches. memory:
-    the value of `Setup.memory`. per_thread: divide by the volumes of one thread instead of those of all threads.
+    Weak scaling: each thread has the same number of patches, that of the grid but at least two of the largest batches.
+    memory: the value of `Setup.memory`. per_thread: divide by the volumes of one thread instead of those of all
+    threads.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))

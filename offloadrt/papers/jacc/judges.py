@@ -315,9 +315,9 @@ def himeno_sizes(grid: BenchmarkGrid) -> Hearing:
 
 
 def improvement(grid: BenchmarkGrid, compiler: str, before: str, after: str) -> Asking[dict[str, float]]:
-    """Return by how many percent each benchmark is faster with one way of execution than with another.
+    """Return, by benchmark, by how many percent the way of execution `after` is faster than the way `before`.
 
-    before, after: the names of the two ways, such as `sync` and `async`. compiler: whose benchmarks. By benchmark.
+    The ways are `sync`, `async` and `overlap`, in which kernels are ordered. compiler: that of the benchmarks.
     """
     times = {}
     for execution in (before, after):

@@ -150,8 +150,8 @@ def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Resul
 def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
     """Ask for one run of the synthetic program for each item of `many`, (size in GB, parameters); return the results.
 
-    The host reads the kernels' results at the end, as it does where the program itself copies them back. The judge of a
-    claim calls this with `yield from`.
+    In all these runs the host reads the kernels' results at the end, because explicit copies bring them back anyway.
+    The judge of a claim calls this with `yield from`.
     """
     answers: list[Result] = yield [
         grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)

@@ -82,8 +82,8 @@ async def objects(
 ) -> Facts:
     """Place three equal objects in a device memory that holds `room` of them, less `lacking` bytes; count what moves.
 
-    threshold: OTM's limit for pinning an object to CPU memory. With `late`, the object `c`, which OTM ranks first, is
-    mapped when the others are in use already.
+    threshold: the accesses per element from which on OTM copies an object instead of letting it migrate. With `late`,
+    the object `c`, which OTM ranks first, is mapped when the others are in use already.
     """
     body = two_then_three if late else three_objects
     run.configure(configuration="otm", host_program=HostProgram.of(body), phantom=True)
@@ -127,7 +127,10 @@ async def objects(
 
 @scenario(machine="summitdev-p100")
 async def in_the_kernel(run: Run, threshold: Annotated[float, Range(0.0, 2.0)] = 0.6) -> Facts:
-    """Find out whether a kernel writes to the host's array itself, or to a copy that comes back at the end."""
+    """Find out whether a kernel writes to the host's array itself, or to a copy that comes back at the end.
+
+    threshold: the accesses per element from which on OTM copies an object instead of letting it migrate.
+    """
     run.configure(configuration="otm", host_program=HostProgram.of(one_object))
     run.set("otm.threshold", threshold)
     ((inside, after),) = await run.parallel(one_object)
