@@ -135,6 +135,36 @@ def test_a_touch_belongs_to_each_array_that_later_maps_make_known_in_its_bytes()
     assert sorted(touched) == [(0, 0, 0x80), (0, 0x80, 0x100), (1, 0, 0x100)]
 
 
+LOCK, BARRIER, ASKED, TAKEN, GIVEN_BACK = 1, 1, 1, 2, 3
+
+
+@pytest.mark.parametrize("gives_back", [False, True])
+def test_a_program_that_is_stopped_hangs_if_all_wait_and_one_for_a_lock_that_another_one_holds(
+    tmp_path: Path, gives_back: bool
+) -> None:
+    program = mapped()
+    program.begin_team(1, 2)
+    for tid in (0, 1):
+        program.member(1, 10 + tid, tid, 2, tid)
+    program.mutex(ASKED, LOCK, 0x77, 0)
+    program.mutex(TAKEN, LOCK, 0x77, 0)
+    if gives_back:
+        program.mutex(GIVEN_BACK, LOCK, 0x77, 0)
+    program.synchronize(BARRIER, "begin", 10, 0)
+    program.mutex(ASKED, LOCK, 0x77, 1)
+    program.rare.remove({"k": "end", "how": "exit"})
+    program.write(tmp_path / "raw" / "run-0")
+    record = {"runs": [{"folder": "run-0", "stopped": True, "ended_ns": program.now() + 1_000_000_000}]}
+    (tmp_path / "raw" / "record.json").write_text(json.dumps(record))
+    convert(tmp_path / "raw", tmp_path / "app.rec")
+    meta = only(tmp_path / "app.rec").meta
+    held = "" if gives_back else " that host thread 0 holds"
+    assert f"host thread 1 waits for a lock{held}" in meta.halted
+    assert "host thread 0 waits for other threads or tasks after app.c:12" in meta.halted
+    assert (meta.died is None) == gives_back
+    assert gives_back or str(meta.died).startswith("hangs")
+
+
 def test_blocks_of_the_device_at_one_place_one_after_the_other_have_addresses_of_their_own() -> None:
     blocks, seen = DeviceBlocks(), []
     for _ in range(3):

@@ -551,9 +551,8 @@ class RecordedFaults:
     and is one mistake.
     """
     _unnamed: dict[tuple[str, str], str] = attrs.field(factory=dict)
-    """By (kernel, line): how it first reached memory of which only the address is known. Other addresses are the same
-    mistake.
-    """
+    """By (kernel, line): how it first reached memory of which only the address is known. Other addresses, and such
+    beside one that lies beyond an array, which makes this an empty text, are the same mistake."""
     _kept: dict[Strand, list[tuple[KernelStrayed, tuple[Entry, Story] | None]]] = attrs.field(factory=dict)
     """By strand: the strays of the kernel that it launches next, each with what maps its host address."""
     _beside: dict[Entry, list[tuple[str, int, int, Story, Story]]] = attrs.field(factory=dict)
@@ -624,7 +623,7 @@ class RecordedFaults:
 
         A strand is a host thread or a task.
         """
-        for event, mapping in self._kept.pop(strand, ()):
+        for event, mapping in sorted(self._kept.pop(strand, ()), key=lambda one: not one[0].name):
             self._stray(event, mapping, strand)
 
     def _stray(self, event: KernelStrayed, mapping: tuple[Entry, Story] | None, strand: Strand) -> None:
@@ -653,10 +652,11 @@ class RecordedFaults:
             told = _story(event.kernel, f"{name} in the host's memory", event.access, now)
             advice = f"Nothing maps {name} to device {event.device} while the kernel runs: map it around the kernel."
             self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
-        else:
-            advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
-            if not event.name:
-                advice = "Map what the kernel uses."
+        elif how:
+            advice = "Map what the kernel uses."
+            if event.name:
+                self._unnamed[event.kernel, event.access.where] = ""
+                advice = f"The kernel reaches beyond what is mapped: map the whole section of {name} that it uses."
             if event.is_shared:
                 advice = f"The kernel reaches beyond the memory of {name}."
             self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))

@@ -469,6 +469,8 @@ def compile_for_recording(language: Language, arguments: Sequence[str]) -> None:
 
 
 _PROGRESS_INTERVAL_S = 0.5
+_PATIENCE_S = 5
+"""Seconds after which a program that was asked to end, and has not, is killed."""
 _ALL_LAUNCHES = 1 << 30
 """The number of samples for a check: no program launches a kernel that often."""
 
@@ -515,6 +517,8 @@ class RecordedRun:
     """The process number of the command that was started."""
     repeat: int = 0
     """The number of the repeat among those of this run; 0 is the first."""
+    ended_ns: int = 0
+    """When it ended, by the clock of the raw files."""
     directives: int = field(kw_only=True)
 
     def ending(self) -> str:
@@ -617,7 +621,7 @@ def _run(
     counter = DirectiveCounter(folder)
     process = subprocess.Popen(command, env=_environment(libraries, folder, threads, options), stderr=subprocess.PIPE)
     words = _LastWords(process)
-    stopped = False
+    stopped, interrupts = False, 0
     while True:
         try:
             process.wait(_PROGRESS_INTERVAL_S)
@@ -628,13 +632,18 @@ def _run(
             if options.stop_seconds is not None and seconds >= options.stop_seconds and not stopped:
                 stopped = True
                 process.terminate()
+            elif options.stop_seconds is not None and seconds >= options.stop_seconds + _PATIENCE_S:
+                process.kill()
         except KeyboardInterrupt:
-            continue  # the terminal sent SIGINT to the program too, which decides how to react
+            interrupts += 1  # the terminal sent SIGINT to the program too, which decides how to react to the first one
+            if interrupts > 1:
+                stopped = True
+                process.kill()
     # A process that has reached the number of directives to stop after says so itself.
     stopped = stopped or any('"how":"stopped"' in path.read_text(encoding="ascii") for path in folder.glob("*.jsonl"))
     code = process.returncode
     words.end()
-    _name_places(folder, libraries[0])
+    _name_places(folder, libraries[0], stopped or -code == signal.SIGINT)
     return RecordedRun(
         folder=folder.name,
         threads=threads,
@@ -647,6 +656,7 @@ def _run(
         exact=options.check,
         message=words.message(code) if code and not stopped else "",
         pid=process.pid,
+        ended_ns=time.monotonic_ns(),
         directives=counter.count(),
     )
 
@@ -685,9 +695,12 @@ class _LastWords:
         return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])
 
 
-def _name_places(folder: Path, recorder: Path) -> None:
-    """Write the file PLACES: where in the source processes called MPI and died, if the program has line numbers."""
-    begins = '{"k":"place"'
+def _name_places(folder: Path, recorder: Path, stopped: bool) -> None:
+    """Write the file PLACES: where processes called MPI and died, and waited if they were `stopped`.
+
+    Without line numbers in the program the file has nothing.
+    """
+    begins = ('{"k":"place"', '{"k":"waits"')[: 1 + stopped]
     lines = [
         json.loads(text)
         for path in folder.glob("*.jsonl")

@@ -35,6 +35,7 @@ from offloadrt.extensions.recording.format.recording import (
 )
 from offloadrt.extensions.recording.format.repeats import RepeatsDiffer, longest_of, together
 from offloadrt.extensions.recording.format.slots import RAW_VERSION, RawProcess, events_of, processes_of
+from offloadrt.extensions.recording.format.threads import halt_of
 from offloadrt.trace.events import demangled
 
 
@@ -155,7 +156,8 @@ def tables_of(
         memory.add_global(int(line["at"]), int(line["size"]), name, int(line.get("flags", 0)))
     for event in events_of(process):
         assembler.take(event)
-    death = _death(assembler, run)
+    halted = _halt(process, run)
+    death = _death(assembler, run, halted)
     assembler.finish()
     if assembler.exact:
         memory.use_shared()
@@ -180,7 +182,7 @@ def tables_of(
     tree = TaskTree(columns)
     first = next(iter(tree.first_threads()), NONE)
     return Dictionaries(
-        _meta(assembler, record, run, tree.widest(), death),
+        _meta(assembler, record, run, tree.widest(), death, halted[0]),
         tuple(calls.sites),
         tuple(calls.kernels),
         arrays,
@@ -239,7 +241,13 @@ _FROM_OUTSIDE: Final = (signal.SIGINT,)
 """Signals by which a user ends a program that would have gone on."""
 
 
-def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
+def _halt(process: RawProcess, run: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what `halt_of` says of a process that the user stopped; of others empty texts."""
+    from_outside = run.get("stopped") or run.get("signal") in _FROM_OUTSIDE
+    return halt_of(process, int(run.get("ended_ns", 0))) if from_outside and not process.ending else ("", "")
+
+
+def _death(assembler: Assembler, run: Mapping[str, Any], halted: tuple[str, str]) -> Death | None:
     """Return how a process died; None if it came to its end or was stopped, or if that is not known.
 
     The signal in `run` ended the process that was started; other processes without a last message died with it. A
@@ -247,6 +255,8 @@ def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
     """
     process, calls = assembler.process, assembler.calls
     ending, end = process.ending, process.line("end")
+    if halted[1]:
+        return Death("hangs", halted[1], halted[0])
     if run.get("stopped") or end.get("how") == "stopped" or process.is_replaced:
         return None
     is_own = process.pid == run.get("pid", process.pid)
@@ -269,7 +279,12 @@ def _death(assembler: Assembler, run: Mapping[str, Any]) -> Death | None:
 
 
 def _meta(
-    assembler: Assembler, record: Mapping[str, Any], run: Mapping[str, Any], threads: int, death: Death | None
+    assembler: Assembler,
+    record: Mapping[str, Any],
+    run: Mapping[str, Any],
+    threads: int,
+    death: Death | None,
+    halted: str,
 ) -> Meta:
     process, memory, calls = assembler.process, assembler.memory, assembler.calls
     begin, end, world = process.line("process"), process.line("end"), assembler.ranks.world()
@@ -290,6 +305,7 @@ def _meta(
         exact=run.get("exact"),
         instrumented=None if "exact" not in run else bool(process.line("instrumented")),
         died=death,
+        halted=halted,
         separate_copies=list(memory.copies.findings),
         unset=_unset(process),
         orders_left_out=bool(process.line("orders_left_out")),

@@ -343,7 +343,7 @@ AS_IT_EXITS: Final = " as it exits"
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Says how a program died: by a signal, or by an exit inside the runtime."""
+    """Says how a program died: by a signal, or by an exit inside the runtime; or that its threads wait for ever."""
 
     how: str
     """A phrase that begins with a verb: ``is ended by SIGSEGV``."""
@@ -395,6 +395,8 @@ class Meta(msgspec.Struct, frozen=True):
     instrumented: bool | None = None
     """Whether some of its host code was compiled by `offloadrt cc`; None in recordings that do not say so yet."""
     died: Death | None = None
+    halted: str = ""
+    """What its threads were doing when it was stopped, by the user or after some time."""
     separate_copies: list[str] = []
     """Sentences that say where the program relies on separate copies of host and device; `blocks.py` finds them."""
     unset: list[tuple[str, str, int]] = []

@@ -224,6 +224,11 @@ class RawProcess:
         """Return the source line that a JSON line of the kind `place` refers to; empty if it is not known."""
         return self.places.get(f"{line['offset']} {line['module']}", "")
 
+    def line_at(self, address: int) -> str:
+        """Return the source line that the compiler's string at an address names; empty if it names none."""
+        file, _, line = (self.strings.get(address, "") + ";;;;").split(";")[1:4]
+        return f"{file}:{line}" if line not in ("", "0") else ""
+
     def line(self, kind: str) -> dict[str, Any]:
         """Return the first JSON line of a kind; an empty dict if there is none."""
         return next((line for line in self.lines if line["k"] == kind), {})

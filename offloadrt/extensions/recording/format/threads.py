@@ -4,6 +4,8 @@ Each of these has an initial task. In a recording for a check, pthread_create, p
 order such threads as they order OpenMP's. Of other threads it is not known who orders them: all that the first thread
 had done before such a thread began is taken to come before that thread, and what it did after that thread's last event
 may come after it.
+
+Where a program is stopped that has not ended, `halt_of` says what each thread was doing.
 """
 
 from __future__ import annotations
@@ -13,7 +15,16 @@ from typing import Final
 
 import attrs
 
-from offloadrt.extensions.recording.format.recording import TaskRow
+from offloadrt.extensions.recording.format.recording import FLAG, ORDERED, TaskRow
+from offloadrt.extensions.recording.format.slots import (
+    MUTEX_BEGIN,
+    RawProcess,
+    Row,
+    Slot,
+    a_of,
+    b_of,
+    kind_of,
+)
 
 _FIRST: Final = 4
 """How many initial tasks are considered for the program's first one: libraries may have made some before it."""
@@ -113,3 +124,115 @@ class RunningThread:
     def take_work(self) -> int:
         work, self.work = self.work, 0
         return work
+
+
+_BEGIN, _END = 1, 2
+_ASKED, _TAKEN = 1, 2
+"""What becomes of a lock, in a slot; 3: it is given back."""
+_WAITS: Final = (1, 5, ORDERED)
+"""OMPT's numbers of locks, critical sections and ordered regions, for which a thread waits. A nested lock may be taken
+again by its thread, and a lock that is tested is not waited for.
+"""
+_STEPS: Final = (Slot.CALL, Slot.RET, Slot.IMPLICIT, Slot.TASK_SCHEDULE, Slot.SYNC, Slot.MUTEX)
+_QUIET_NS: Final = 500_000_000
+"""Threads that have done nothing for so long before they were stopped were not just about to go on."""
+
+
+@attrs.define(eq=False)
+class _LastSteps:
+    """What a thread was doing when its process was stopped; `take` follows it from slot to slot.
+
+    place: the last line that it came to. waits_at: the line where it waits, if that is known. call: the directive that
+    it is in, or 0. asks_for: the lock that it waits for, or 0. holds: its locks. regions: its numbers in the teams of
+    the parallel regions in which it is. task: the one that it runs. waiting: its tasks that are at a barrier or the
+    like, and may have been left for others. since: the time of its last step in ns. is_programs: whether it runs the
+    program, as no helper of the runtime does.
+    """
+
+    number: int
+    is_programs: bool
+    place: str = ""
+    waits_at: str = ""
+    call: int = 0
+    asks_for: int = 0
+    holds: set[int] = attrs.field(factory=set)
+    regions: list[int] = attrs.field(factory=list)
+    task: int = 0
+    waiting: set[int] = attrs.field(factory=set)
+    since: int = 0
+
+    def take(self, row: Row, process: RawProcess, places: dict[int, str]) -> None:
+        """Take a slot (a fixed-size row of the raw files). places: by address of the program's code, the line."""
+        kind, phase = kind_of(row), a_of(row)
+        if kind not in _STEPS:
+            return
+        self.since, self.asks_for = row[1], 0
+        if kind == Slot.CALL and not row[3]:
+            self.call, self.place = row[2], process.line_at(row[5]) or self.place
+        elif kind == Slot.RET and row[2] == self.call:
+            self.call = 0
+        elif kind == Slot.IMPLICIT:
+            self.task = row[3] if phase == _BEGIN else 0
+            if row[6] & 1 == 0:
+                self.regions = [*self.regions, b_of(row)] if phase == _BEGIN else self.regions[:-1]
+        elif kind == Slot.TASK_SCHEDULE:
+            self.task = row[3] or self.task
+        elif kind == Slot.SYNC:
+            self.waits_at = places.get(row[6], "")
+            (self.waiting.add if phase == _BEGIN else self.waiting.discard)(row[3])
+        elif kind == Slot.MUTEX and b_of(row) == FLAG:
+            self.is_programs = self.is_programs or row[2] & MUTEX_BEGIN != 0
+        elif kind == Slot.MUTEX and phase == _ASKED and b_of(row) in _WAITS:
+            self.asks_for, self.waits_at = row[2], places.get(row[6], "")
+        elif kind == Slot.MUTEX and phase != _ASKED:
+            (self.holds.add if phase == _TAKEN else self.holds.discard)(row[2])
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether it waits for other threads or tasks, and runs none meanwhile."""
+        return self.task in self.waiting and not self.call
+
+    @property
+    def name(self) -> str:
+        """Return what reports call it."""
+        return f"host thread {self.regions[-1] if self.regions else self.number}"
+
+    def does(self, others: list[_LastSteps]) -> str:
+        """Say what it was doing. others: all threads."""
+        after = f" after {self.place}" if self.place else ""
+        if (self.asks_for or self.waits) and self.waits_at:
+            after = f" at {self.waits_at}"
+        if self.call:
+            return f"is in the directive at {self.place}"
+        if not self.asks_for:
+            return f"{'waits for other threads or tasks' if self.waits else 'runs'}{after}"
+        holder = next((one for one in others if self.asks_for in one.holds), None)
+        whose = "" if holder is None else f" that {'it' if holder is self else holder.name} holds"
+        return f"waits for a lock{whose}{after}"
+
+
+def halt_of(process: RawProcess, stopped_ns: int) -> tuple[str, str]:
+    """Say what the threads of a process were doing when it was stopped, and where it waits for ever, "" if it does not.
+
+    It cannot if a thread waits for a lock that it holds itself, or if all wait for one another and one of them for a
+    lock that another one holds. A lock of POSIX is known when a thread has got it: who waits for one runs, here.
+    stopped_ns: when it was stopped.
+    """
+    threads, lines = [], [line for line in process.lines if line["k"] == "waits"]
+    files = {int(line["at"]): process.place_of(line).split(";") for line in lines}  # FILE;FUNCTION;LINE;COLUMN
+    places = {address: f"{words[0]}:{words[2]}" for address, words in files.items() if len(words) > 2}
+    for number, rows in enumerate(process.slots()):
+        steps = _LastSteps(number, number == 0)
+        for row in rows.tolist():
+            steps.take(tuple(row), process, places)
+        if steps.regions or steps.call or steps.is_programs:
+            threads.append(steps)
+    said = {one: f"{one.name} {one.does(threads)}" for one in threads}
+    held = {lock for one in threads for lock in one.holds}
+    if any(not each.asks_for and not each.waits for each in threads):
+        held = set()
+    is_quiet = stopped_ns - max((one.since for one in threads), default=0) > _QUIET_NS
+    stuck = [one for one in threads if is_quiet and one.asks_for in (held or one.holds)]
+    order = [*stuck, *(one for one in threads if one not in stuck)]
+    where = (stuck[0].waits_at or f"after {stuck[0].place}") if stuck else ""
+    return "; ".join(said[one] for one in order), where

@@ -260,12 +260,22 @@ static void on_dependences(ompt_data_t *task, const ompt_dependence_t *dependenc
   }
 }
 
+/* Where the program may wait for ever. */
+static uint64_t waits_at(const void *code) {
+  bool was_inside = this_thread()->inside;
+  this_thread()->inside = true;
+  uint64_t place = code ? place_at("waits", code) : 0;
+  this_thread()->inside = was_inside;
+  return place;
+}
+
 static void on_sync(ompt_sync_region_t kind, ompt_scope_endpoint_t at, ompt_data_t *parallel, ompt_data_t *task,
                     const void *code) {
   if (at == ompt_scope_begin)
     end_interval();
+  uint64_t place = at == ompt_scope_begin ? waits_at(code) : (uint64_t)code;
   slot_t *slot = host_slot(value(parallel), value(task));
-  slot->word[5] = (uint64_t)code;
+  slot->word[5] = place;
   end_slot(slot, SLOT_SYNC, at == ompt_scope_begin ? BEGIN : END, kind);
 }
 
@@ -320,28 +330,30 @@ static void on_implicit_task(ompt_scope_endpoint_t at, ompt_data_t *parallel, om
 enum { ACQUIRE = 1, ACQUIRED, RELEASED };
 
 /* What was done with the lock comes before it is given back, and what was done without it before it is taken. */
-static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait) {
+static void put_mutex(uint32_t what, ompt_mutex_t kind, ompt_wait_id_t wait, uint64_t place) {
   if (kind != ompt_mutex_atomic)
     end_interval();
-  end_slot(host_slot(wait, this_thread()->task), SLOT_MUTEX, what, kind);
+  slot_t *slot = host_slot(wait, this_thread()->task);
+  slot->word[5] = place;
+  end_slot(slot, SLOT_MUTEX, what, kind);
 }
 
 static void on_acquire(ompt_mutex_t kind, unsigned hint, unsigned implementation, ompt_wait_id_t wait, const void *code) {
-  (void)hint, (void)implementation, (void)code;
-  put_mutex(ACQUIRE, kind, wait);
+  (void)hint, (void)implementation;
+  put_mutex(ACQUIRE, kind, wait, waits_at(code));
 }
 
 static void on_acquired(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
   (void)code;
-  put_mutex(ACQUIRED, kind, wait);
+  put_mutex(ACQUIRED, kind, wait, 0);
 }
 
 static void on_released(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
   (void)code;
-  put_mutex(RELEASED, kind, wait);
+  put_mutex(RELEASED, kind, wait, 0);
 }
 
-void put_posix_mutex(uint64_t address, bool is_release) { put_mutex(is_release ? RELEASED : ACQUIRED, (ompt_mutex_t)MUTEX_POSIX, address); }
+void put_posix_mutex(uint64_t address, bool is_release) { put_mutex(is_release ? RELEASED : ACQUIRED, (ompt_mutex_t)MUTEX_POSIX, address, 0); }
 
 void put_flag(uint64_t address, bool is_release, uint32_t count) {
   end_interval();

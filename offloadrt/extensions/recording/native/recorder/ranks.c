@@ -12,11 +12,11 @@ extern __typeof__(offload_recorder_mpi_world) offload_recorder_mpi_world;
 extern __typeof__(offload_recorder_mpi_communicator) offload_recorder_mpi_communicator;
 #pragma GCC visibility pop
 
-static uint64_t place_at(const void *caller) {
+uint64_t place_at(const char *kind, const void *caller) {
   Dl_info info;
   struct link_map *map;
   if (note_address((uint64_t)caller) && dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) && info.dli_fname) {
-    line_begin("place");
+    line_begin(kind);
     line_number("at", (int64_t)(uint64_t)caller);
     line_text("module", *map->l_name ? map->l_name : info.dli_fname);
     line_number("offset", (int64_t)((uint64_t)caller - (uint64_t)map->l_addr));
@@ -76,7 +76,7 @@ bool offload_recorder_mpi_begin(const char *name, const void *caller, const part
   this_thread()->inside = true;
   uint64_t text = string_at(name);
   poll_slots = !strncmp(name, "MPI_Test", 8) || strstr(name, "probe") ? count + 2 : 0;
-  put_call(SLOT_MPI, text, place_at(caller), parts, count);
+  put_call(SLOT_MPI, text, place_at("place", caller), parts, count);
   return true;
 }
 

@@ -61,6 +61,9 @@ void died_begin(int signal); /* of crashes.c: how, then where, innermost first *
 void died_at(const char *module, uint64_t offset);
 void died_end(void);
 
+/* ---- ranks.c ---- */
+uint64_t place_at(const char *kind, const void *caller); /* notes, in a line of that kind, where the code lies; called inside the recorder */
+
 /* ---- ompt.c ---- */
 void put_flag(uint64_t address, bool is_release, uint32_t count);
 void put_posix_mutex(uint64_t address, bool is_release);
