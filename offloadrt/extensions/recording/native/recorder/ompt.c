@@ -260,22 +260,12 @@ static void on_dependences(ompt_data_t *task, const ompt_dependence_t *dependenc
   }
 }
 
-/* Where the program may wait for ever. */
-static uint64_t waits_at(const void *code) {
-  bool was_inside = this_thread()->inside;
-  this_thread()->inside = true;
-  uint64_t place = code ? place_at("waits", code) : 0;
-  this_thread()->inside = was_inside;
-  return place;
-}
-
 static void on_sync(ompt_sync_region_t kind, ompt_scope_endpoint_t at, ompt_data_t *parallel, ompt_data_t *task,
                     const void *code) {
   if (at == ompt_scope_begin)
     end_interval();
-  uint64_t place = at == ompt_scope_begin ? waits_at(code) : (uint64_t)code;
   slot_t *slot = host_slot(value(parallel), value(task));
-  slot->word[5] = place;
+  slot->word[5] = at == ompt_scope_begin ? waits_at(code) : (uint64_t)code;
   end_slot(slot, SLOT_SYNC, at == ompt_scope_begin ? BEGIN : END, kind);
 }
 
@@ -344,13 +334,11 @@ static void on_acquire(ompt_mutex_t kind, unsigned hint, unsigned implementation
 }
 
 static void on_acquired(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
-  (void)code;
-  put_mutex(ACQUIRED, kind, wait, 0);
+  put_mutex(ACQUIRED, kind, wait, (uint64_t)code);
 }
 
 static void on_released(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code) {
-  (void)code;
-  put_mutex(RELEASED, kind, wait, 0);
+  put_mutex(RELEASED, kind, wait, (uint64_t)code);
 }
 
 void put_posix_mutex(uint64_t address, bool is_release) { put_mutex(is_release ? RELEASED : ACQUIRED, (ompt_mutex_t)MUTEX_POSIX, address, 0); }

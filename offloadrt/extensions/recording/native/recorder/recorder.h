@@ -74,6 +74,7 @@ EXPORT void offload_recorder_flag(uint64_t address, uint32_t what); /* called by
 
 /* ---- threads.c ---- */
 void note_module(const void *address); /* of one that the plugin compiled */
+uint64_t waits_at(const void *code);
 
 /* ---- touches.c: pages that host code touches ---- */
 void track(uint64_t address, uint64_t bytes);

@@ -144,3 +144,12 @@ EXPORT int pthread_once(pthread_once_t *control, void (*body)(void)) {
   offload_recorder_flag((uint64_t)control, FLAG_ACQUIRES);
   return error;
 }
+
+/* Where the program may wait for ever. */
+uint64_t waits_at(const void *code) {
+  bool was_inside = this_thread()->inside;
+  this_thread()->inside = true;
+  uint64_t place = code ? place_at("waits", code) : 0;
+  this_thread()->inside = was_inside;
+  return place;
+}
