@@ -28,12 +28,20 @@ from raw_files import (
 )
 from recorded_programs import PROGRAMS, built, recorded
 
-from offloadrt.extensions.recording.toolchain import RecordingRefused, RecordOptions, parse_stop_after, record
+from offloadrt.extensions.recording.format.slots import Slot
+from offloadrt.extensions.recording.toolchain import (
+    DirectiveCounter,
+    RecordingRefused,
+    RecordOptions,
+    parse_stop_after,
+    record,
+)
 
 ALLOCATE, TO_DEVICE, FROM_DEVICE, DELETE = 1, 2, 3, 4
 INOUT, IN = 3, 1
 CRITICAL, ACQUIRED = 5, 2
 STORES = 2
+POLL = Slot.MPI, Slot.MPI_END
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +169,18 @@ def test_times_of_a_thread_never_go_back(folder):
         calls = thread[np.isin(thread[:, 0] & 0xFF, (CALL, RET))]
         assert np.all(np.diff(calls[:, 1].astype(np.int64)) >= 0)
         assert np.all(np.diff(calls[:, 4].astype(np.int64)) >= 0)
+
+
+def test_directives_are_counted_though_the_recorder_takes_polls_back(tmp_path):
+    """The file ends before what was read of it, or has a directive where a poll was."""
+    file, counter = tmp_path / "1.0.slots", DirectiveCounter(tmp_path)
+    counts = []
+    for kinds in ([CALL, *POLL], [CALL], [CALL, CALL, *POLL], [CALL, CALL, CALL, 0]):
+        slots = np.zeros((len(kinds), 8), "<u8")
+        slots[:, 0] = kinds
+        slots.tofile(file)
+        counts.append(counter.count())
+    assert counts == [1, 1, 2, 3]
 
 
 def test_a_program_that_does_not_offload_is_refused(tmp_path, folder):

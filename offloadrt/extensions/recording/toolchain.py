@@ -755,8 +755,15 @@ def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str
     return found
 
 
+_TAKEN_BACK: Final = (Slot.MPI, Slot.MPI_END, Slot.MPI_PART)
+"""Slots that the recorder may take back: of polls that find nothing, it keeps one."""
+
+
 class DirectiveCounter:
-    """Counts the directives in the raw files of a run, reading each slot once while the program still writes."""
+    """Counts the directives in the raw files of a run while the program still writes.
+
+    It reads each slot once, except for those at the end of a file that the recorder may take back.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -770,12 +777,15 @@ class DirectiveCounter:
         return self._directives
 
     def _read_from(self, path: Path, begin: int) -> int:
-        slots = np.fromfile(path, dtype="<u8", offset=begin)
-        slots = slots[: slots.size // SLOT_WORDS * SLOT_WORDS].reshape(-1, SLOT_WORDS)
+        with path.open("rb") as file:  # np.fromfile makes up what a file loses that is cut while it is read
+            file.seek(begin)
+            data = file.read()
+        slots = np.frombuffer(data, "<u8", len(data) // SLOT_BYTES * SLOT_WORDS).reshape(-1, SLOT_WORDS)
         kinds = slots[:, 0] & 0xFF
         unused = np.flatnonzero(kinds == 0)
         written = int(unused[0]) if unused.size else len(slots)
         head, outer = slots[:written, 0], slots[:written, 3]
         is_stop = (head >> 16 & 0xFFFF) == STOP
         self._directives += int(np.count_nonzero((kinds[:written] == Slot.CALL) & (outer == 0) & ~is_stop))
-        return begin + written * SLOT_BYTES
+        kept = np.flatnonzero(~np.isin(kinds[:written], _TAKEN_BACK))
+        return begin + (int(kept[-1]) + 1 if kept.size else 0) * SLOT_BYTES
