@@ -220,7 +220,8 @@ def test_every_candidate_without_a_source_is_off():
 
 
 MEASURED_SINCE = {
-    "alloc.cudaFree", "alloc.cudaMalloc_small", "driver.handover", "driver.launch", "host.memcpy_1t", "launch.latency",
+    "alloc.cudaFree", "alloc.cudaFree_large", "alloc.cudaMalloc_large", "alloc.cudaMalloc_small",
+    "driver.handover", "driver.launch", "host.memcpy_1t", "launch.latency",
     "link.d2h_pinned", "link.h2d_pinned", "mem.bw", "p2p.raw_latency", "sync.latency",
     "cpu.first_touch_4k", "pin.register_per_gib",  # `host.page_fault`, `host.clear_1t`, `pin.page` and others by now
 }  # fmt: skip

@@ -60,7 +60,8 @@ def test_it_moves_what_a_target_data_around_the_program_moves(gear: str) -> None
     around = execute(scaled, around=True, gear=gear)
     assert kept.bytes == around.bytes and kept.bytes.h2d == kept.bytes.d2h == 2 * BYTES
     assert kept.calls["cuMemAlloc"].count == around.calls["cuMemAlloc"].count == 2
-    assert kept.elapsed_s == pytest.approx(around.elapsed_s, rel=0.15)
+    besides = around.calls["cuMemFree"].total_s + around.calls["cuStreamSynchronize"].total_s
+    assert kept.elapsed_s < around.elapsed_s < kept.elapsed_s + besides, "the end of `target data` waits and frees"
     assert kept.elapsed_s < 0.7 * execute(scaled, gear=gear).elapsed_s
 
 

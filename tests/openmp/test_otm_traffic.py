@@ -71,7 +71,7 @@ def test_when_everything_is_explicit_the_bytes_are_those_of_copies() -> None:
     explicit, _ = run_body(three_objects, overrides=ALL_EXPLICIT)
     copied, _ = run_body(three_objects, "copy")
     assert explicit.device().bytes_moved() == copied.device().bytes_moved()
-    assert explicit.elapsed == pytest.approx(copied.elapsed, rel=0.01)
+    assert explicit.elapsed == pytest.approx(copied.elapsed, rel=0.02), "copies wait for a stream once more"
 
 
 def test_a_copy_has_the_pages_come_back_that_the_device_owns() -> None:
