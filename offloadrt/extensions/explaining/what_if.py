@@ -566,7 +566,8 @@ class Trials:
                 promises[change.resource] = promises.get(change.resource, 0.0) + sign * change.promise
         unknown = frozenset(resource for resource, open_ in promises.items() if open_ > 0.0)
         others = tuple(sorted(other_work))
-        return Tried(self.merit, merged, dict(self._refused), len(left), tuple(without), best, unknown, others)
+        refused = dict(sorted(self._refused.items()))  # in one order, whichever run has ended first
+        return Tried(self.merit, merged, refused, len(left), tuple(without), best, unknown, others)
 
     def _work_with(self, change: Proposal) -> float | None:
         """Return the changed run's work divided by the original's; None if it does work of another kind.
