@@ -301,7 +301,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class Touching:
-    """The memory outside the device's own blocks that a kernel accesses; copied into the kernel's ``KernelPacket``."""
+    """What a kernel accesses outside the device's own blocks, and what that takes; part of its ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, size in bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""

@@ -247,7 +247,11 @@ class BarrierPacket(msgspec.Struct, frozen=True, eq=False):
 
 
 class DmaPacket(msgspec.Struct, frozen=True, eq=False):
-    """Message to a DMA ring: transfer ``nbytes``, as in `CopyPacket`; it waits in the ring until ``depends`` is set."""
+    """Message to a DMA ring: transfer ``nbytes``; it waits in the ring until ``depends`` is set.
+
+    number: the copy's, unique in a run. direction: h2d, d2h, d2d or p2p. memory: the other end (`CopyPacket.memory`).
+    done: set when the transfer has ended.
+    """
 
     number: int
     cause: int

@@ -536,7 +536,7 @@ class HsaQueues:
         return Stream(self._streams - 1, self._unassigned, process=self._process)
 
     def of_process(self, process: int) -> HsaQueues:
-        """Return the queues of another process, with the same limit."""
+        """Make a set of queues for another process, with the same limit; each call makes a new one."""
         return attrs.evolve(self, process=process)
 
     def numbered(self, number: int) -> HsaQueue:

@@ -287,13 +287,13 @@ class SharedPool:
         return self.share.join(self._sim.now, amount, cap)
 
     def leave(self, ticket: Ticket) -> None:
-        """Remove the user with this ticket from ``enter``, instead of calling ``finish``."""
+        """Remove a user before it has all its units, by its ticket from ``enter``; ``finish`` is then not called."""
         self.share.leave(self._sim.now, ticket)
         if self.share.users:
             self._wake_first()
 
     async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
-        """Wait until the user with this ticket has all its units. ``came``: the user arrives only now, by this call."""
+        """Wait until a ticket's user has all its units. ``came``: the user joined within this call."""
         sim, share = self._sim, self.share
         try:
             while not share.is_finished(ticket, sim.now):

@@ -230,7 +230,7 @@ class Actor:
         self.send = return_to_trio
 
     def wake(self, _: Any) -> Any:
-        """Let Trio make the actor's next step: always with engine ``native``, else inside ``sim.attached()``."""
+        """Let Trio make the actor's next step. It stands where a task's `send` does, whose argument it ignores."""
         sim = self.sim
         # In this order: Trio tells its instruments of a wake-up within `reschedule`.
         sim.expected = task = self.task

@@ -40,7 +40,7 @@ class InputRange:
     unit: str
     source: str
     name: str = attrs.field(default="", kw_only=True)
-    """The name `PROGRAM.INPUT` by which a user chooses the quantile; without a name, only the program chooses."""
+    """The name `PROGRAM.INPUT` by which a user chooses a position in the range; if empty, only the program chooses."""
     affordable: float | None = attrs.field(default=None, kw_only=True)
     """The largest value that validation tries, where larger ones take too long; None: all values."""
 

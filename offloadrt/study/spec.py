@@ -286,9 +286,10 @@ class RunSpec:
         return self.range_end
 
     def with_ends(self, ends: Mapping[str, str | float]) -> RunSpec:
-        """Return the spec with `ends`, positions of entries in their ranges, added to those of `range_end`.
+        """Return the spec in which the machine's entries in `ends` stand where that says, and others as before.
 
-        Raises UserError if `range_end` is one end for all ranges.
+        ends: by an entry's name "low", "high", or a position between (0.5: the geometric mean of its range). Raises
+        UserError if `range_end` is one end for all ranges.
         """
         return attrs.evolve(self, range_end={**self.ends, **ends})
 

@@ -330,8 +330,8 @@ class Mappings:
         """Report a kernel's access to mapped data if nothing orders the kernel with the begin or end of the mapping.
 
         entry: the mapping. directive: the number of the kernel's directive. is_overwritten: tells whether something has
-        certainly written the bytes on the device before the access. held: returns the references to the mapped bytes
-        that certainly exist before the access.
+        certainly written the bytes on the device before the access, so that what the map copied does not matter. held:
+        returns the references that certainly exist before the access; one of another directive's may keep the mapping.
         """
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)

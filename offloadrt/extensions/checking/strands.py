@@ -372,10 +372,10 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
-        """Begin a host function that a queue calls in the running actor, such as one of cudaLaunchHostFunc.
+        """Record that the running actor begins to run a host function for a queue, as cudaLaunchHostFunc asks for.
 
-        What it does counts as work of the queue. mark: what the program recorded in the queue (`Strands.marked`) just
-        before the function.
+        What it does counts as work of the queue. name: the strand's name in reports. mark: what the program recorded in
+        the queue (`Strands.marked`) just before the function.
         """
         strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)

@@ -184,7 +184,8 @@ def weak(
 ) -> Times:
     """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    Weak scaling: each thread has the same number of patches, that of the grid but at least two of the largest batches.
+    Weak scaling: each thread has as many patches, those of `grid` for this study, or two of the largest batches if that
+    is more. The time of a volume (a cell of a patch) is the program's, in seconds, divided by the volumes updated.
     memory: the value of `Setup.memory`. per_thread: divide by the volumes of one thread instead of those of all
     threads.
     """

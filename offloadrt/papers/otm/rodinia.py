@@ -224,10 +224,11 @@ class Bfs:
 
     @classmethod
     def of(cls, nbytes: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Bfs:
-        """Make the program for as many nodes as fit into `nbytes`, a multiple of three.
+        """Make the program for as many nodes as fit into `nbytes`; their number is a multiple of three.
 
-        A phantom (arrays without values) has the levels of the sample graph, a program with values those of its own
-        random graph, made from `seed`.
+        structure: whether a `target data` region surrounds the kernels (see the field). A phantom (arrays without
+        values) has the levels of the sample graph, a program with values those of its own random graph, made from
+        `seed`.
         """
         count = max(3, nbytes // cls.BYTES // 3 * 3)
         if phantom:

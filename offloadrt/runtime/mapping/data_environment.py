@@ -112,8 +112,9 @@ async def get_present_pointer(
 ) -> TargetPointer:
     """Look up the device address of host memory [begin, begin + size) (`getTgtPtrBegin`), under the table's lock.
 
-    must_contain: whether only an entry that holds all these bytes counts. locks: whether to return with the entry's
-    lock held for the caller. cause: the number of the directive.
+    The result's entry is None if nothing there is mapped. array: the array of these bytes, for the trace; None if that
+    is not known. must_contain: whether only an entry that holds all these bytes counts. locks: whether to return with
+    the entry's lock held for the caller. cause: the number of the directive.
     """
     await device.table_lock.enter(device.table.search_s, begin, size, False)
     try:

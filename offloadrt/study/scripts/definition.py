@@ -289,7 +289,7 @@ def reader_of(reference: str) -> ProgramFiles | None:
 
 
 def hint_of(path: Path) -> str:
-    """Return a reader's explanation of how to run a program file that is no Python script; empty if no reader knows."""
+    """Return how to run a program file that is no Python script, as an installed file reader says; empty if unknown."""
     return next(filter(None, (reader.hint(path) for reader in PROGRAM_FILES.installed())), "")
 
 

@@ -138,14 +138,15 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 class KindAccuracy:
     """Says how far off predictions of one kind, or for one machine, are: today's, the first, and the left-out ones.
 
-    A left-out prediction uses nothing that was measured on the machine that it is for.
+    A first prediction was stored before anybody had compared it with the measurement. A left-out one uses nothing that
+    was measured on the machine that it is for.
     """
 
     kind: str
     """A kind of measurements, a machine (`on NAME`), a weakness of the emulator (`in WORDS`), or `all`."""
     today: Accuracy
     first: Accuracy | None
-    """Accuracy of the first predictions; None if every measured number was given from the start."""
+    """Accuracy of the first predictions; None if the measured numbers were all known before any prediction was made."""
     left_out: Accuracy | None
     """Accuracy of the predictions without what was measured on the machine."""
 

@@ -140,9 +140,9 @@ def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -
 
 @attrs.define
 class AnswersByTakenInputs:
-    """Makes runs by `answers`, but only one of those that differ only in inputs which their program ignores.
+    """Makes runs by `answers`, a function from runs to results, and makes no run twice.
 
-    An input is a number that the authors of a paper do not state.
+    Runs that differ only in inputs (numbers that a paper does not state) which their program does not take are one.
     """
 
     answers: Answers

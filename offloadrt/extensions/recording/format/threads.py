@@ -126,7 +126,7 @@ class RunningThread:
         return work
 
 
-_BEGIN, _END = 1, 2
+_BEGIN = 1
 _ASKED, _TAKEN = 1, 2
 """What becomes of a lock, in a slot; 3: it is given back."""
 _WAITS: Final = (1, 5, ORDERED)

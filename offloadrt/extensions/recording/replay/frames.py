@@ -35,7 +35,7 @@ class TaskFrame:
     """The recorded addresses of these variables: (begin, end, number)."""
 
     def at(self, address: int) -> tuple[int, int]:
-        """Return (number of the variable at a recorded host address, what to add to it); else (NONE, 0)."""
+        """Return (number of the variable at a recorded host address, what to add to the address); else (NONE, 0)."""
         found = next((number for begin, end, number in self._ranges if begin <= address < end), NONE)
         return found, self.shifts.get(found, 0)
 

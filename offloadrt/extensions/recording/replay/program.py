@@ -494,7 +494,7 @@ class ReplayedProgram:
         self.allocate(number)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Forget an array that the program frees; end: index of `Dictionaries.ends`, NONE if it is not known."""
+        """Forget the array `number`, which is freed; end: its free's index in `Dictionaries.ends`, NONE if unknown."""
         self.free(number, end)
 
     def place_arrays(self) -> None:
