@@ -129,9 +129,13 @@ class Draws:
     """
 
     columns: Mapping[str, Mapping[str, int]]
-    """By digest of a machine with its runtime, and by uncertain entry: the index of the entry's random number."""
+    """For each machine with its runtime (by a hash of both), and each uncertain entry: the position of the entry's
+    random number in a draw.
+    """
     inputs: Mapping[str, tuple[int, float]]
-    """By name of an input: the index of its random number, and the highest quantile of its range that is drawn."""
+    """By name of an input: the position of its random number in a draw, and the highest quantile of its range that is
+    drawn.
+    """
     seed: int = SEED
     idle: frozenset[str] = frozenset()
     """Entries that are not drawn but stay at their means, since neither end of their ranges changes a run."""
@@ -252,10 +256,10 @@ def sample(
 ) -> DrawnRuns:
     """Run all points of a sweep with each of several draws (random samples) of the uncertain values.
 
-    effort: how many draws, and for how much time. If `effort.draws` is None, the user left their number open. Then
-    sampling stops if the first draws change nothing. A point is run no more if it compared with every other point of
-    its case in the same way in 16 draws. And no rows are returned if fewer than 8 draws were possible. Before 16 draws
-    or more, a search finds entries that need not be varied.
+    effort: how many draws, and for how much time. If `effort.draws` is None, the user left their number open: then
+    sampling stops if the first draws change nothing; a point is no longer run once 16 draws have ranked it against
+    every other point of its case in the same way; and no rows are returned if there was time for fewer than 8 draws.
+    Where 16 draws or more are asked for, entries that change no run are searched for first, and are not drawn.
 
     nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
     against each other. file: keeps finished runs, so that a later call need not repeat them. advanced: called with the

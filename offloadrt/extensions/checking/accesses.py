@@ -53,7 +53,7 @@ class WatchedBlock:
 class Directive:
     """What the checker knows of a directive while the directive runs.
 
-    strand: the host thread, task or queue that runs it. waiting: its copies that are judged after its kernel has run,
+    strand: the host thread, task or queue that runs it. waiting: its copies that are checked after its kernel has run,
     because only the run shows which bytes the kernel uses; None if there is no such kernel. number: identifies the
     directive; events name it as their `cause`. where: its line in the program. time_s: when it began, in virtual
     seconds.
@@ -69,10 +69,11 @@ class Directive:
     """The name of its kernel; empty if it launches none."""
     waiting: list[Any] | None = None
     clock: Clock | None = None
-    """For work in a queue: what had happened before this work. The clock of the queue's strand may have advanced since.
+    """For work in a queue: the vector clock of what had happened before this work. The clock of the queue itself may
+    have advanced since.
     """
     held: int = 0
-    """How many of its judgements `Queued` delays until kernels before it have run."""
+    """How many of its events `Queued` keeps back, to be checked when earlier kernels have run."""
     is_ordered: bool = False
     """Whether some of its work must come after other work in a queue."""
     has_left: bool = False
@@ -93,7 +94,9 @@ class Directive:
     always: set[int] = attrs.field(factory=set)
     """The host addresses of sections that its maps copy in any case (`always`)."""
     copied: list[KernelCopied] = attrs.field(factory=list)
-    """The ranges of bytes that its kernel reads only in order to copy whole objects, which may have unused bytes."""
+    """The bytes that its kernel reads only because it copies whole objects: some may be padding, which nobody ever
+    writes.
+    """
     is_refused: bool = False
     """Whether a mistake that was reported explains why the driver library refuses its copy."""
 
@@ -132,7 +135,7 @@ Action = Callable[[], None]
 
 @attrs.define(eq=False)
 class Queued:
-    """Delays the judgement of work in queues that comes after a kernel whose accesses only its run will show.
+    """Delays the check of work behind a kernel in a queue, if only the kernel's run shows what memory it accesses.
 
     Everything that is submitted to a queue later, or that is ordered behind a queue, is delayed as well. So the parts
     of the checker that look for races or stale data get the events in an order that the program allows. When a thread
@@ -142,10 +145,10 @@ class Queued:
     _held: deque[tuple[Directive, Clock | None, Action | None]] = attrs.field(factory=deque)
 
     def hold(self, directive: Directive, action: Action) -> bool:
-        """Delay an action of a directive until the kernels before it have run; return whether it is delayed.
+        """Delay the check of an event of a directive until earlier kernels have run; return whether it is delayed.
 
-        action: a function that judges an event. If False is returned, there are no such kernels, and the caller must
-        call it.
+        action: a function that checks the event. If False is returned, no earlier kernel is outstanding, and the caller
+        must call `action` itself.
         """
         if not self._held or not (directive.strand.is_queue or directive.is_ordered):
             return False
@@ -153,7 +156,7 @@ class Queued:
         return True
 
     def expect(self, directive: Directive) -> None:
-        """Delay all later actions until the kernel of this directive has run."""
+        """Delay the check of all events from now on, until the kernel of this directive has run."""
         self._add(directive, None)
 
     def _add(self, directive: Directive, action: Action | None) -> None:
@@ -161,9 +164,9 @@ class Queued:
         self._held.append((directive, directive.clock, action))
 
     def ran(self, directive: Directive, action: Action) -> Iterator[Directive]:
-        """Judge a directive's kernel that has run, and then the work that was delayed until then.
+        """Check a directive's kernel, which has run, and then the events that were delayed until then.
 
-        action: judges the kernel. Yields the directives to which the delayed work belongs, one after the other.
+        action: checks the kernel. Yields the directives to which the delayed events belong, one after the other.
         """
         place = next(place for place, (one, _, known) in enumerate(self._held) if one is directive and known is None)
         self._held[place] = directive, self._held[place][1], action
@@ -184,8 +187,9 @@ class Access:
 
     memory: the number of a device, or HOST. strand: the host thread, task or queue that makes the access. epoch: the
     number of the strand's part, between two of its signals, in which the access lies. where: the line of the program.
-    time_s: virtual seconds. name: the array. writes: whether it is a write. role: the part that it has in the mapping
-    of its block (`Role`). block: the block of device memory accessed; None for host memory.
+    time_s: virtual seconds. name: the array. writes: whether it is a write. role: what the access does for the mapping
+    of its block: it makes the mapping, uses it, updates it or ends it (`Role`). block: the block of device memory
+    accessed; None for host memory.
     """
 
     memory: int
@@ -257,9 +261,9 @@ class Access:
 
 @attrs.define(eq=False)
 class Cell(ABC):
-    """A range of addresses [begin, end) with what a part of the checker knows of its bytes, the same for each byte.
+    """A range of addresses [begin, end) whose bytes are all in the same state, as far as a part of the checker knows.
 
-    Subclasses add what they know, such as the last accesses.
+    Subclasses add that state, such as the last accesses.
     """
 
     begin: int
@@ -267,17 +271,14 @@ class Cell(ABC):
 
     @abstractmethod
     def part(self, begin: int, end: int) -> Self:
-        """Return a cell for a part of this cell's addresses, about which the same is known.
-
-        begin, end: these addresses [begin, end).
-        """
+        """Return a cell for some of this cell's addresses, [begin, end), in the same state."""
 
 
 C = TypeVar("C", bound=Cell)
 
 
 class Intervals(Generic[C]):
-    """A memory as a list of cells that do not overlap: address ranges with what the checker knows of their bytes.
+    """A memory as a list of cells that do not overlap: ranges of addresses whose bytes are in the same state.
 
     `make(begin, end)` creates the cell for addresses that nobody has used yet. The addresses are one sorted list, as in
     `AddressMap`.
@@ -316,7 +317,7 @@ class Intervals(Generic[C]):
         return last > 0 and self._cells[self._begins[last - 1]].end > begin
 
     def forget(self, begin: int, end: int) -> None:
-        """Remove all cells of [begin, end)."""
+        """Remove all cells of the addresses [begin, end), and with them what was known of these bytes."""
         if begin >= end:
             return
         last = self._split(end)
@@ -337,7 +338,7 @@ class Intervals(Generic[C]):
         return self._add(begin, end) if begin < end else self._make(begin, end)
 
     def join(self, cells: list[C], alike: Callable[[C, C], bool]) -> None:
-        """Merge neighbouring cells about which the same is known, as `alike` tells for each pair.
+        """Merge neighbouring cells that are in the same state, as `alike` tells for each pair.
 
         cells: a list that `cut` has returned.
         """

@@ -46,7 +46,7 @@ class CheckReport:
     are none.
     """
     not_known: tuple[str, ...] = ()
-    """What cannot be judged in a recorded program: a sentence each."""
+    """What the recording of a program does not show, so that the check says nothing about it: a sentence each."""
     lost_results: tuple[str, ...] = ()
     """Results that recorded kernels compute in private copies, which nobody uses: a sentence each."""
     requires: str = ""

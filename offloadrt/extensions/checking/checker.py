@@ -18,7 +18,7 @@ from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
 from offloadrt.extensions.checking.copies import CheckedCopies, is_rest_of_descriptor
-from offloadrt.extensions.checking.cuda_calls import ToldCalls
+from offloadrt.extensions.checking.cuda_calls import ReportedCalls
 from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.orders import References
@@ -179,7 +179,7 @@ class Checker:
         }
 
     watch_kernel = Watch
-    watch_calls = ToldCalls
+    watch_calls = ReportedCalls
 
     def watch_array(self, array: HostArray, values: NDArray[Any]) -> NDArray[Any]:
         """Return an array over the same values that reports each read and write by Python code to the checker.

@@ -50,7 +50,7 @@ def _is_of_descriptor(entry: Entry, begin: int, nbytes: int) -> bool:
 
 @attrs.frozen(eq=False)
 class CheckedCopies:
-    """Passes each copy between host and devices on to the parts of the checker that judge copies.
+    """Passes each copy between host and devices on to the parts of the checker that examine copies.
 
     These look for races, stale or uninitialised data, uses of freed memory, and needless copies.
     """
@@ -76,11 +76,12 @@ class CheckedCopies:
         brought: Brought | None,
         has_lines: bool,
     ) -> None:
-        """Pass a copy on to the parts that judge copies, in the order of its directive's queue.
+        """Pass a copy on to the parts that examine copies, in the order of its directive's queue.
 
-        entry, block: the mapping and the block on the device when the copy was submitted. role: what part the copy has
-        in its mapping, such as making it. brought: what is known of the copied bytes. has_lines: the program is Python
-        and reports every access of the host; a recording does not.
+        entry, block: the mapping and the block on the device when the copy was submitted. role: what the copy does for
+        its mapping, such as making it (`Role`). brought: whether the copy changes bytes of its target, as far as is
+        known; None: it is not known. has_lines: the program is Python and reports every access of the host; a recording
+        does not.
         """
         if not event.nbytes:
             return
@@ -221,8 +222,8 @@ class CheckedCopies:
     def may_be_made(self, event: ItemFound, directive: Directive, how: str) -> None:
         """Report races of a copy that is not made in this run, but would be in another order of the program's work.
 
-        Only the access to host memory is checked. how: the words for the report, with {} where the directive's name
-        goes. event: the map item, for which no copy is made here. directive: the one that has the item.
+        Only the access to host memory is checked. event: the map item, for which no copy is made here. directive: the
+        directive that has the item. how: the words for the report, with {} where the directive's name goes.
         """
         entry, item, begin, end = event.entry, event.item, event.begin, event.begin + event.nbytes
         if entry is None or not entry.owned or item.array is None or _is_of_descriptor(entry, begin, event.nbytes):

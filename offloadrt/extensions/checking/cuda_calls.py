@@ -38,11 +38,12 @@ class StreamQueue:
 
 
 @attrs.define(eq=False)
-class ToldCalls:
+class ReportedCalls:
     """Reports each CUDA call of a program to the program's observer, such as the checker.
 
-    Methods take as `device` the number of the device of a call. devices: the device of each stream that the program has
-    made. legacy: the legacy default stream of each device. non_blocking: the streams that do not synchronize with it.
+    The parameter `device` of the methods is the number of the device on which a call acts. devices: the device of each
+    stream that the program has made. legacy: the legacy default stream of each device. non_blocking: the streams that
+    do not synchronize with it.
     """
 
     _program: OffloadProgram[Any]
@@ -80,7 +81,7 @@ class ToldCalls:
     def call(
         self, name: str, device: int, into: Stream | StreamQueue | None = None, node: GraphNode | None = None
     ) -> Iterator[int]:
-        """Report a CUDA call while the body of ``with`` runs; yield the number that was given to the call.
+        """Report a CUDA call while the body of ``with`` runs; yield the number by which other reports name it.
 
         name: the name of the CUDA runtime call; a machine whose library is HIP reports HIP's name. into: the stream
         that gets the work of the call, or the queue that stands for a chain of nodes of a launched graph. node: the
@@ -263,7 +264,7 @@ class ToldCalls:
     # kernels
 
     def launched(self, number: int, device: int, launch: Launch, arguments: Sequence[Any]) -> None:
-        """Report a kernel launch with these arguments, and what memory the kernel is known to use.
+        """Report a kernel launch with these arguments, and which memory the kernel uses, as far as that is known.
 
         number: the number that `call` has given its call.
         """

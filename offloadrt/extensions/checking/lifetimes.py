@@ -84,7 +84,7 @@ class Lifetimes:
                 mapping.freed, mapping.chain, mapping.epoch = story, strand.chain, strand.epoch
 
     def take_end(self, array: HostArray) -> tuple[str, str]:
-        """Return what ends the memory of an array, in words, and the line; that is empty if `freed` has not said it."""
+        """Return how the memory of an array ends, in words, and at which line (empty if no event has said it)."""
         event, self._ending = self._ending, None
         is_known = event is not None and event.array is array and not event.who
         return (event.did, event.where) if event is not None and is_known else (f"frees {array.name}", "")
@@ -295,7 +295,7 @@ class Mappings:
         return not flags.counted and others > (directive in mapping.begun_by)
 
     def found(self, event: ItemFound, directive: Directive, may_be_absent: bool) -> None:
-        """Record that a directive has found a mapping, so that the checker knows whose end the mapping must wait for.
+        """Record that a directive has found a mapping, which must therefore not end before the directive has used it.
 
         The directive takes a reference to the mapping, or only needs it to exist. A pointer that is in no clause is
         looked up with size 0: it only needs the mapping, and it is no mistake if there is none. may_be_absent: in
@@ -331,7 +331,7 @@ class Mappings:
 
         entry: the mapping. directive: the number of the kernel's directive. is_overwritten: tells whether something has
         certainly written the bytes on the device before the access, so that what the map copied does not matter. held:
-        returns the references that certainly exist before the access; one of another directive's may keep the mapping.
+        returns the references to the mapping that certainly exist before the access; one may keep the mapping alive.
         """
         if entry in self._borrowed.get(directive, ()) and (mapping := self._live.get(entry)) is not None:
             self._borrowed[directive].discard(entry)
@@ -355,7 +355,7 @@ class Mappings:
     def filled(self, entry: Entry) -> None:
         """Record that the map clause which made this mapping also copies the data to the device.
 
-        Readers of the data must then come after that clause, and not only after some map.
+        Kernels that read the data must then come after that clause; to come after some other map of it is not enough.
         """
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_filled = True
@@ -759,7 +759,7 @@ class Tasks:
         self.strands.concurrent = True
 
     def began(self, task: Hashable, after: tuple[Hashable, ...]) -> None:
-        """Record that the running actor begins a task (`made`). after: the signals for which the task has waited."""
+        """Record that a task of `made` begins in the running thread. after: the signals for which it has waited."""
         made = self._made[task]
         self.strands.began(made.who, (task, *after), True, made.where)
         self._running[self.strands.current()] = task

@@ -149,9 +149,9 @@ class WastePart:
 class Waste:
     """All needless operations that one change of the program avoids, as they are reported.
 
-    kind, story, times: of the operations of the first kind; `story` is the report line of the first of these
-    operations. nbytes: the bytes of all kinds together. subject: the data, in words. advice: the change of the program,
-    in words. parts: the operations of each kind, if they are of several.
+    kind, story, times: the first kind of these operations, the report line of the first operation of that kind, and how
+    many operations of that kind there are. nbytes: the bytes of all kinds together. subject: the data, in words.
+    advice: the change of the program, in words. parts: the operations of each kind, if they are of several.
     """
 
     kind: WasteKind
@@ -161,7 +161,8 @@ class Waste:
     nbytes: int
     time_s: float
     """The virtual seconds that the repair saves, measured by a run in which these operations take no time. If `is_sum`,
-    it is the sum of their times on copy engines and in driver calls instead, without what is waited for them.
+    it is the sum of the operations' times on copy engines and in driver calls instead; the time that others wait for
+    them is not in it.
     """
     times: int = 1
     advice: str = ""

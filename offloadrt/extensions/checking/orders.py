@@ -33,8 +33,8 @@ class Reference:
 
     directive: the number of the directive. taken, released: these times as (index of the entry in a vector clock, value
     of the entry); `released` is None while the reference is held. by: the report line on the release. knows: the vector
-    clock at the release. copies: whether the release would copy back if it were the last one. doubts: each is about a
-    map, and is justified if the release is not ordered behind that map.
+    clock at the release. copies: whether the release would copy back if it were the last one. doubts: for each other
+    map of these bytes whose effect depends on it, the report to make if nothing orders the release with that map.
     """
 
     directive: int
@@ -148,7 +148,7 @@ class References:
         return [one for one in held if all(one in cell.references for cell in cells)]
 
     def keeps(self, access: Access, entry: Entry) -> Callable[[], bool]:
-        """Return a function that tells later whether a reference keeps the bytes mapped during an access."""
+        """Return a function that tells, after the run, whether a reference kept the bytes mapped during an access."""
         held = self.held(access, entry)
         return lambda: any(one.outlasts(access) for one in held)
 

@@ -251,7 +251,7 @@ class LostUpdates:
             region.writes.append(access)
 
     def kernel_ended(self, cause: int) -> None:
-        """Record that a kernel has ended, and judge the copies to the host that did not wait for it.
+        """Record that a kernel has ended, and report the copies to the host that did not wait for it.
 
         cause: the number of the directive that launched the kernel.
         """
@@ -271,7 +271,7 @@ class LostUpdates:
             users.append(region)
 
     def copied_back(self, entry: Entry, copy: Access, number: int) -> None:
-        """Judge a copy to the host by the last user of a mapping: it must not precede a kernel that still writes.
+        """Check a copy to the host by the last user of a mapping: it must come after kernels that write the data.
 
         entry: the mapping. copy: the access to the host. number: the directive that submits the copy.
         """

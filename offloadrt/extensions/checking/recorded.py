@@ -24,9 +24,9 @@ class SourceNamed:
 class MemoryEnded:
     """Event: the memory of an array ends at the line `where`, which may be empty.
 
-    did: how it ends, beginning with a verb. who: the thread that did it, before what the running strand (host thread or
-    task) does now; empty for the running strand itself. The event comes before `ArrayFreed`, which a replay also sends
-    for memory that has ended unnoticed.
+    did: how it ends, beginning with a verb. who: another thread that ended it, at some time before the present; empty
+    for the host thread or task that is running. The event precedes `ArrayFreed`. A replay sends `ArrayFreed` alone for
+    memory whose end the recording has not seen.
     """
 
     array: HostArray
@@ -132,8 +132,8 @@ class KernelCopied:
     """Event: the kernel that the running thread or task launches next reads these bytes only to copy whole objects.
 
     begin, end: the addresses [begin, end). memory: in which memory they are: HOST for the host addresses of mapped
-    arrays; else the number of a device. Some bytes may belong to no member of an object, so that nobody ever writes
-    them.
+    arrays; else the number of a device. Some bytes may be padding, which belongs to no member of an object, so that
+    nobody ever writes them. To read those is no mistake.
     """
 
     memory: int
@@ -150,7 +150,7 @@ class FreedMapped:
 
 @attrs.frozen
 class HostUse(BlockUse):
-    """A use of the host's memory by a recorded kernel that comes to it by a pointer. name: the array."""
+    """A use of host memory by a recorded kernel that got there by following a pointer. name: the array."""
 
     name: str = ""
 
@@ -264,7 +264,7 @@ class ProgramDied:
 class NotKnown:
     """Event: something about a recorded program is unknown, so that the check cannot judge it.
 
-    what: it, in a sentence.
+    what: a sentence that says what is unknown.
     """
 
     what: str

@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 from numpy.typing import NDArray
 
-from offloadrt.extensions.checking.cuda_calls import ToldCalls
+from offloadrt.extensions.checking.cuda_calls import ReportedCalls
 from offloadrt.extensions.checking.mistakes import ADVICE, Waste, WasteKind, WastePart
 from offloadrt.extensions.checking.waste import DataOperation
 from offloadrt.runtime.device import OffloadDevice
@@ -40,9 +40,9 @@ class Costs(Trace):
 
     A copy lasts from the first to the last piece on a copy engine, or to the end of its driver call if that is later; a
     call that returns before the copy begins is added. An allocation or a free lasts as long as its driver call. An
-    operation that a pool of the runtime served without the driver takes no time. It is the run's trace, but it keeps no
-    event: most events of a run are of locks, and nothing is asked of them here. has_program_events: False, as it is
-    told only what drivers and the machine do.
+    operation that a pool of the runtime served without the driver takes no time. The object takes the place of the
+    run's trace, and stores no events, which saves time. has_program_events: False, so that it gets the events of
+    drivers and of the machine only, and none of the program's.
     """
 
     has_program_events = False
@@ -92,7 +92,7 @@ class Costs(Trace):
         return _ps(self._sim.now)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Ignore an event: those that are needed here (copies, allocations, frees, driver calls) come by other methods.
+        """Ignore an event of this kind; the times are taken from other events, which `by` gets.
 
         The parameters are those of `Trace.aside`.
         """
@@ -296,7 +296,7 @@ class WithoutOperations:
     """
 
     watch_kernel = None
-    watch_calls = ToldCalls
+    watch_calls = ReportedCalls
 
     def __init__(self, run: Run, keys: set[Key]) -> None:
         self._run = run

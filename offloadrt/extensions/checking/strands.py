@@ -174,8 +174,7 @@ class Strand:
     ended: EndedChains = attrs.field(factory=EndedChains)
     """Chains of strands that have ended before this strand's present time, so that a new strand can continue them."""
     is_half_known: bool = False
-    """Whether another strand's clock includes only the first part of what this strand did between two of its signals.
-    """
+    """Whether another strand comes after only the first part of what this strand did between two of its signals."""
 
     @property
     def epoch(self) -> int:
@@ -365,7 +364,7 @@ class Strands:
     def marked(self, queue: WorkQueue, what: Hashable) -> None:
         """Record that `what`, such as a CUDA event, completes after all work that is in a queue now.
 
-        It no longer stands for anything that it was recorded for before.
+        If `what` was recorded before, as a CUDA event may be, the earlier record no longer counts.
         """
         strand = self._queues[queue]
         self._signals[what] = _Signal(Clock(strand.clock))

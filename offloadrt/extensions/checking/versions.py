@@ -31,11 +31,12 @@ kernel that reads them is reported: what the host does with its own memory is no
 
 @attrs.define(eq=False)
 class Doubt:
-    """Reports a read of bytes that depend on whether a mapping's reference is released before or behind another map.
+    """Reports a read of bytes whose value depends on the order of two things that the program does not order.
 
-    mistakes: collects the reports. advice: what orders the two. since: the time of the other map as (index of the entry
-    in a vector clock, value of the entry); reads that come after it are reported. released: the report line on the
-    release, None until it happens.
+    The two are the release of a reference to a mapping, and another map of the same bytes. mistakes: collects the
+    reports. advice: what would order them. since: the time of the other map as (index of the entry in a vector clock,
+    value of the entry); reads that come after it are reported. released: the report line on the release, None until it
+    happens.
     """
 
     mistakes: Mistakes
@@ -45,14 +46,14 @@ class Doubt:
     _read: Access | None = None
 
     def read(self, access: Access) -> bool:
-        """Record a read of the doubtful bytes; return whether it is reported as a race now."""
+        """Record a read of the bytes whose value is doubtful; return whether it is reported as a race now."""
         if not access.strand.comes_after(*self.since):
             return False
         self._read = self._read or access
         return self.release(self.released)
 
     def release(self, story: Story | None) -> bool:
-        """Record that the reference is released in no order with the map; return whether a race is reported.
+        """Record that the reference is released, in no order with the map; return whether a race is reported.
 
         story: the report line on the release; None if it has not happened yet.
         """
@@ -146,7 +147,7 @@ class Versions:
         self._some_new = True
 
     def host_shown(self, begin: int, end: int) -> None:
-        """Record that unknown code can access this host memory, so that it may have written bytes in it."""
+        """Record that code whose accesses are not reported can reach this host memory, and may have written to it."""
         for cell in self._host.cut(begin, end) if self._some_new else ():
             if cell.newest == NEW:
                 cell.version = cell.newest = 0
@@ -166,7 +167,7 @@ class Versions:
             host.left = mine.value
 
     def not_brought(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> bool:
-        """Attach `doubt` to device bytes that a map did not bring, if they differ on the host; tell whether any do."""
+        """Attach `doubt` to device bytes that a map did not copy, if they differ on the host; tell whether any do."""
         differ = [mine for host, mine in self._pairs(device, entry, host_begin, nbytes) if _differ(mine.value, host)]
         for mine in differ:
             mine.doubt = mine.doubt or doubt
@@ -175,11 +176,11 @@ class Versions:
     def not_returned(
         self, device: int, host_begin: int, nbytes: int, entry: Entry, strand: Strand, doubt: Doubt
     ) -> None:
-        """Attach `doubt` to host bytes that depend on which of a mapping's users is the last, because one copies back.
+        """Attach `doubt` to host bytes that depend on which user of a mapping is last, since only the last copies back.
 
-        strand: the thread, task or queue that is the last user here, and copies nothing back. The bytes are those that
-        differ on the device, and those that an earlier copy back has changed in no order with the strand: that copy
-        would not be made while the strand's mapping lasts.
+        In this run the last user is `strand` (a thread, task or queue), and copies nothing back. doubt: reports later
+        reads. The bytes are those that differ on the device, and those that an earlier copy back has changed which
+        nothing orders with the strand: that copy would not be made if the strand's reference were released after it.
         """
         for host, mine in self._pairs(device, entry, host_begin, nbytes):
             earlier = host.changed
@@ -229,7 +230,7 @@ class Versions:
                     cell.version = self._last  # a race: the copy could also have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
-        """Treat the copies of host and device as equally new, because an unknown kernel may have written either."""
+        """Treat the host's and the device's copy as equally new, as an unknown kernel may have written to either."""
         if entry is None:
             written = self._device(device).replace(begin, end)
             written.version, written.value = 0, None

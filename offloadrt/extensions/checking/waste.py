@@ -30,9 +30,9 @@ from offloadrt.study.reporting.words import counted
 class Brought:
     """Describes the bytes that a copy moves, so that copies which bring nothing new can be found.
 
-    value: a digest, which is equal for equal bytes of one host range. nothing: whether the copy changes nothing,
-    because the target had the same bytes before; None if that is not known. Then `value` is the digest of what the host
-    had before the copy; if `nothing` is known, it is that of the bytes that the copy transfers.
+    nothing: True if the target had the same bytes before, False if not, None if that is not known. value: a number or
+    hash that is equal for equal bytes of one host range. It stands for the bytes that the copy moves; where `nothing`
+    is None, for those that the host had before the copy.
     """
 
     value: object
@@ -47,8 +47,8 @@ class DataOperation:
 
     op: alloc, free, h2d or d2h. story: its report line. cause: the number of its directive. address: the device
     address. read: whether the copied or allocated data was used afterwards. left: how many of its bytes nothing has
-    overwritten yet. role: the part that a copy has in its mapping (`Role`). kind: what makes it needless, such as
-    ``round trip``; None if it is not needless as far as is known.
+    overwritten yet. role: what a copy does for its mapping, such as making it (`Role`). kind: what makes it needless,
+    such as ``round trip``; None if it is not needless as far as is known.
     """
 
     op: str
@@ -59,7 +59,9 @@ class DataOperation:
     address: int
     nbytes: int
     owner: object = None
-    """For an allocation: an object that names what it is for, equal for a repeated allocation."""
+    """For an allocation: what it is for, such as an array; equal objects mean that an allocation repeats an earlier
+    one.
+    """
     host: int = 0
     """The address of the host's array; 0 if there is none."""
     source: int = 0
@@ -180,7 +182,7 @@ class Wastes:
 
     @property
     def unknown(self) -> str:
-        """Return a sentence on the copies that could not be judged; an empty text if all could."""
+        """Return a sentence on copies that the check could not examine; an empty text if there are none."""
         return _UNSEEN.format(copies=counted(self._unseen, "copy")) if self._unseen else ""
 
     # memory comes and goes

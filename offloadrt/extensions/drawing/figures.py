@@ -268,8 +268,8 @@ def figure_for(
 ) -> Figure | None:
     """Choose the figure to draw for a sweep over `axes`.
 
-    It is the scenario's own figure. If it has none, the first swept number lies along x and the first measured figure
-    along y; if no number was swept, bars stand over the first swept text.
+    It is the scenario's own figure. If it has none, the first swept parameter that is a number lies along x and the
+    first measured figure along y; if all swept parameters are texts, there is a bar for each value of the first one.
 
     All other swept parameters become lines. Published points are kept if all runs are on `machine`, the scenario's own.
     Returns None if neither numbers nor texts were swept.

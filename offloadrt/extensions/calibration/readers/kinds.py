@@ -66,8 +66,9 @@ class BenchmarkRun:
 
 
 def read_benchmarks(path: Path) -> BenchmarkRun:
-    """Read a file of benchmarks, without the lines of `offload.cu`: the emulator predicts the times of that benchmark.
+    """Read a file of benchmarks, without the lines of the program `offload.cu`.
 
+    The times of that program are predicted elsewhere, to test the emulator, so nothing may be calibrated from them.
     Raises CalibrationError for an unusable file.
     """
     rows: list[BenchmarkRow] = []

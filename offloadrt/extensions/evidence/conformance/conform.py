@@ -339,8 +339,8 @@ WHOLE_CASE: Final = -1
 class ReplayDifference:
     """A field in which the emulator's replay of a recorded program differs from what the real runtime did.
 
-    step: WHOLE_CASE for the outcome of the whole program. case, field: the program's name, and what differs. expected:
-    what the real runtime did. actual: what the emulator did.
+    step: the number of the step; -1 (WHOLE_CASE) for the outcome of the whole program. case, field: the program's name,
+    and what differs. expected: what the real runtime did. actual: what the emulator did.
     """
 
     case: str
@@ -687,7 +687,8 @@ def read_cases(path: Path) -> Iterator[RecordedProgram]:
 def conform(paths: Sequence[str | Path], gear: Gear = "turbo") -> ConformanceReport:
     """Replay every recorded program (case) of the files `paths`, and return the report.
 
-    gear: the emulator's engine. Raises ConformanceFileError for a bad file.
+    gear: how the emulator steps its tasks, `native` or the faster `turbo`; both give the same events. Raises
+    ConformanceFileError for a bad file.
     """
     cases = 0
     first: list[ReplayDifference] = []
@@ -705,9 +706,9 @@ def replay_case(
 ) -> list[ReplayDifference]:
     """Replay one recorded program; return all differences in order, none if the emulator does what was recorded.
 
-    gear: the emulator's engine. machine: replaces the default machine for the program's mode (copy or usm). lowering:
-    compare also the map items that the compiler passes to the runtime (order, addresses, sizes, map types) with
-    clang's.
+    gear: how the emulator steps its tasks, `native` or the faster `turbo`; both give the same events. machine: replaces
+    the default machine for the program's mode (copy or usm). lowering: compare also the map items that the compiler
+    passes to the runtime (order, addresses, sizes, map types) with clang's.
     """
     sim = Simulation(gear=gear)
     replay = Replay(case, sim, machine or MACHINES[case.mode], lowering)

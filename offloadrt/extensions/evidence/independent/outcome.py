@@ -249,9 +249,10 @@ def lies_in(value: PredictedValue, more: float = 0.0, times: float = 1.0) -> boo
 class IndependentRecord:
     """The report that `validate --independent --json` prints, with the accuracy of each kind of measurement.
 
-    `runs`, `digest`, `draws`, `not_drawn`: as in `IndependentReport`. `accuracies` are the errors of each kind. With
-    draws (runs with random samples of the uncertain costs), `coverages` says how many values of each kind lie in their
-    intervals, and `model_errors` how far off each kind is on all machines but one.
+    runs: how many runs were made. digest: a hash of the values, runs and machines. draws: with how many random samples
+    of the uncertain costs each run was repeated. not_drawn: by entry, why it was left out of these. accuracies: the
+    errors of each kind. With draws, `coverages` says how many values of each kind lie in their intervals, and
+    `model_errors` how far off each kind is on all machines but one.
     """
 
     file: str

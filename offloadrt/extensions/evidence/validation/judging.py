@@ -173,7 +173,7 @@ class InputCheck:
     """Measures in the emulator a number that a paper reports of its own programs; both are shown, without a verdict.
 
     If the emulated programs differed from the paper's, verdicts would be right only by chance. So the report shows how
-    well the numbers match. `function` is called with the grid of the paper's runs and the claim. It asks for runs and
+    well the numbers match. `function` is called with the grid of runs and the claim. It asks for runs by ``yield``, and
     returns the measured numbers.
     """
 
@@ -306,16 +306,19 @@ class RunFailed(UserError):
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
-    """Run all judges of claims on one grid of runs, which `answers` makes; return the verdicts by the claim's id."""
+    """Run the functions that judge claims, all on one grid of runs; return each claim's verdict, by the claim's id.
+
+    answers: makes the runs for which the functions ask.
+    """
     judgements = hear_all([(judge, grid) for judge in judges], answers)
     return {judge.claim.id: judgement for judge, judgement in zip(judges, judgements, strict=True)}
 
 
 def hear_all(cases: Sequence[tuple[Judge | InputCheck, JudgingGrid]], answers: Answers) -> list[Judgement]:
-    """Run all judges (functions that judge a claim), each on its grid of runs, until each has its verdict.
+    """Run functions that judge claims, each on a grid of runs of its own, until each has its verdict.
 
-    In each round, the runs for which any judge asks are made once, by `answers`. Returns the verdicts in the order of
-    `cases`, which are pairs of judge and grid.
+    In each round, the runs for which any of them asks are made once, by `answers`. cases: pairs of such a function and
+    its grid. Returns the verdicts in the order of `cases`.
     """
     judgements: dict[int, Judgement] = {}
     open_: dict[int, Asking[Judgement]] = {}
@@ -422,7 +425,7 @@ So their values change no verdict, and no digest of a report contains them.
 def may_matter(entry: str, uses: Collection[str] = ()) -> bool:
     """Tell whether the programs of a paper can use the mechanism whose cost a profile's entry gives.
 
-    uses: entries that its programs use although most programs use no such mechanism.
+    Mechanisms that few programs use are taken for unused unless `uses` has one of their entries.
     """
     return entry in uses or not entry.startswith(RARELY_USED)
 

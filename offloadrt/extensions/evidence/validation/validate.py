@@ -89,7 +89,7 @@ def shares_of(
 ) -> dict[str, DrawnShare]:
     """Judge the claims once for each random sample of the uncertain values; return in how many each one holds.
 
-    judges: one a claim, on runs of `grid`. drawn: the samples, as options. stage: gets a title, returns `Answers`.
+    judges: one for each claim. drawn: the samples, as options. stage: gets a title, returns a function that makes runs.
     """
     if not drawn:
         return {}
@@ -142,7 +142,7 @@ def describe_draws(drawn: Sequence[RunSpec], shares: Mapping[str, DrawnShare]) -
 class AnswersByTakenInputs:
     """Makes runs by `answers`, a function from runs to results, and makes no run twice.
 
-    Runs that differ only in inputs (numbers that a paper does not state) which their program does not take are one.
+    Runs that differ only in inputs (numbers that no paper states) which their program does not use count as equal.
     """
 
     answers: Answers
@@ -278,8 +278,8 @@ def range_effects(
     """Judge the claims again with changed machines, to find verdicts that depend on an uncertain entry.
 
     This is done on the small `grid`: with each of `variants` that changes the times of the `sensitivity` runs, and with
-    each random sample in `drawn`. judgements: by claim, the verdicts with the unchanged machine. Claims that cannot be
-    judged, or get another verdict on `grid` without a change, are left out. stage: gets a title, returns `Answers`.
+    each random sample in `drawn`. judgements: by claim, the verdicts with the unchanged machine. Left out are claims
+    that cannot be judged or have another verdict on `grid`. stage: gets a title, returns what makes runs.
     """
     judged = _that_matter(variants, grid, sensitivity, stage("ranges: which entries matter"))
     answers = AnswersByTakenInputs(stage("ranges: claims with each of them changed"))
@@ -498,7 +498,7 @@ class StructuralInput:
 
 @attrs.frozen
 class ValidationRecord:
-    """A `ValidationReport` as `validate --json` prints it, with numbers of claims by verdict, also by role and kind."""
+    """The verdicts on a paper's claims (a `ValidationReport`) for JSON, with numbers of claims by verdict."""
 
     paper: str
     machine: str
