@@ -54,7 +54,7 @@ class EntryEffect:
     low: tuple[float, ...]
     """Elapsed seconds of each run with the entry at the low end of its range."""
     high: tuple[float, ...]
-    """The same at the high end."""
+    """Elapsed seconds of each run with the entry at the high end of its range."""
     changes: bool
     """Whether any of these runs differs from the run with the nominal value (`facts`)."""
 
@@ -63,9 +63,10 @@ class EntryEffect:
 class MovedRuns:
     """Repeats some runs with uncertain profile entries moved to the low and the high end of their ranges.
 
-    points, nominal: the runs and their results without a change. deadline: when to stop, as a reading in seconds of
-    `clock_of(jobs)`. most: how many more runs may be made; None for any number. pool, jobs: the executor that makes the
-    runs, and how many it makes at a time. advanced: called with the runs done and asked for.
+    points, nominal: the runs and their results without a change. deadline: when to stop, in seconds of the clock that
+    `clock_of(jobs)` returns (CPU time for one job, else real time). most: how many more runs may be made; None for any
+    number. pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the
+    runs done and asked for.
     """
 
     points: Sequence[Point]
@@ -284,10 +285,9 @@ def decided(
     """Add to a ranking the two uncertain entries that matter most for which of two neighbours in it is faster.
 
     order: the ranking. drawn: the runs with random samples of the uncertain values. pair: the indices of the two
-    neighbours among the points, the better one first. budget_s: real time for the runs, in seconds; without a limit,
-    `_SEARCH` limits their number. points, nominal: all runs, and their results with each range at its mean. pool, jobs:
-    the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked
-    for.
+    neighbours among the points, the better one first. budget_s: real time for the runs, in seconds; if infinite, their
+    number is limited instead. points, nominal: all runs, and their results with each range at its mean. pool, jobs: the
+    executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked for.
     """
     figures = [math.log(after / before) for before, after in drawn.pairs(*pair)]
     points, nominal = [points[number] for number in pair], [nominal[number] for number in pair]

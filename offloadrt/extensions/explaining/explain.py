@@ -247,10 +247,10 @@ _PART = 0.25
 def checked(limit: Limit, observed: Observed, tried: Tried) -> Limit:
     """Check the sentence on what limits a run: changes that make the named resource cheaper must make the run faster.
 
-    They may not, while changes of another resource of the critical path do. Then a sentence is returned that names the
-    other resource and says why. A resource that no change makes cheaper, such as the program's own work, stays named,
-    and so does a resource of which few changes were tried. limit: the sentence. observed: the run. tried: the changes
-    that were tried.
+    If these changes gain little, but changes of another resource of the critical path gain much, a sentence is returned
+    that names the other resource and says why. A resource that no change makes cheaper, such as the program's own work,
+    stays named, and so does a resource of which few changes were tried. limit: the sentence. observed: the run. tried:
+    the changes that were tried.
     """
     own = None if limit.resource == "program" or limit.resource in tried.unknown else tried.best.get(limit.resource)
     best = max(tried.best.values(), key=lambda one: one.gain, default=None)

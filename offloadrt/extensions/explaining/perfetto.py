@@ -43,12 +43,12 @@ class MissingExtra(ImportError):
 
 
 class PerfettoFile:
-    """A sink that writes the trace to the Perfetto file at `path`, which is overwritten.
+    """A sink that writes the events of a trace to the Perfetto file at `path`, which is overwritten.
 
-    Tracks, slices, arrows and counters are those of `drawing`. causal_log: the log of the same run; with it, threads'
-    waits for one another, arrows to deferred tasks and arguments of copies are drawn, too. A file may have several
-    runs: number is then the run's number from 0, where run 0 begins the file, and name is put before the names of its
-    groups.
+    The file shows tracks for threads and resources with slices (bars over time), arrows between these, and counters.
+    causal_log: the log of the same run; with it, threads' waits for one another, arrows to deferred tasks and arguments
+    of copies are drawn, too. A file may have several runs: number is then the run's number from 0, where run 0 begins
+    the file, and name is put before the headings of the run's tracks.
 
     Raises MissingExtra without the `perfetto` package, OSError when the file cannot be written.
     """

@@ -146,7 +146,7 @@ def reported(
 ) -> list[ReportedRun]:
     """Make the runs of a report: one, or one for each value of one axis.
 
-    After Ctrl-C it returns the runs made so far, the last one with what is known of it.
+    After Ctrl-C it returns the runs made so far; of the last one, only those changes that were tried by then are shown.
 
     axes: the values of each parameter or option. budget_s: real time for all runs together, in seconds. window: begin
     and end of what to show, in picoseconds. sources: folders with source files.

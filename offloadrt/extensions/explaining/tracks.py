@@ -234,7 +234,7 @@ def overview(timeline: Timeline, most: int = MOST_SLICES) -> tuple[list[Timeline
 
     That length is 0 if no slices were joined. Neighbours on one track and level that are shorter than it, and closer
     together, become one slice. Its text says how many slices it replaces, which part of its time they take, and what
-    they did most. It is at most `_LONGEST_JOINED` times that length long.
+    they did most. A joined slice is at most eight times as long as that length.
     """
     lengths = sorted((one.ps for track in timeline.tracks for one in track.slices), reverse=True)
     if len(lengths) <= most:

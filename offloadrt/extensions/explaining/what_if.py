@@ -86,8 +86,9 @@ The entry of one call usually is the larger piece of that call's time.
 class Proposal:
     """One change of a run that may be tried: other parameters, entries of the machine (`overrides`), or options.
 
-    `kind` says who could make the change: the user of the program (`decision`), the runtime or driver (`policy`), or
-    nobody. The last are a lock without waiting (`contention`), a cheaper operation (`cost`), and other hardware.
+    `kind` says who could make the change: the user of the program (`decision`) or the author of the runtime or driver
+    (`policy`). Three kinds nobody can make; they show what a cost amounts to: a lock or server that never makes anybody
+    wait (`contention`), an operation that is cheaper (`cost`), and other hardware.
     """
 
     kind: Kind
@@ -186,7 +187,7 @@ class Switch:
     values: tuple[str, ...]
     """The values to try; `2x` stands for twice the present value of `entry`."""
     acts_on: tuple[str, ...]
-    """The parts of the critical path on which the variable acts, written as in `charged_in.py`."""
+    """The parts of the critical path on which the variable acts, such as "kernel" or "driver: cuMemFree"."""
     entry: str = ""
     """The entry of the profile that the variable overrides; empty if there is none."""
     models: tuple[str, ...] = ("openmp",)
@@ -435,7 +436,9 @@ class Tried:
     best: Mapping[str, WhatIf] = attrs.field(factory=dict)
     """By resource of the critical path: the change with the largest gain among those that make the resource cheaper."""
     unknown: frozenset[str] = frozenset()
-    """Resources of the critical path whose best change may be untried: in sum, the untried ones promise more."""
+    """Resources of the critical path of which the best change may not have been tried: the untried changes of such a
+    resource promise more, in sum, than the tried ones.
+    """
     other_work: tuple[str, ...] = ()
     """Names of changes with which the program does other work, so that its times cannot be compared."""
 
@@ -650,7 +653,10 @@ class Trials:
 
 
 def merit_of(scenario: Scenario, base: Result) -> str:
-    """Return the name of the time to improve: that which the scenario's figure shows of `base`, else `elapsed_s`."""
+    """Return the name of the time to improve: the one on the y axis of the scenario's figure, else `elapsed_s`.
+
+    A figure's quantity counts only if it is a time in seconds that the run `base` has measured.
+    """
     name = "" if scenario.figure is None else scenario.figure.y
     return name if name.endswith("_s") and isinstance(base.measured.get(name), float) else "elapsed_s"
 

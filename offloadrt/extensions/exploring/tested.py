@@ -130,7 +130,10 @@ class ExploredTest:
         return ()
 
     def token(self, case: ScheduleCase) -> Token:
-        """Run a case once more, and return the token (text) from which that run can be repeated."""
+        """Run the test in a case once more, and return the token (text) from which that run can be repeated.
+
+        case: the schedule, costs and faults.
+        """
         ended = self.run(case, case.strategy, hash=True)
         options = {CHECKED: True} if reports_mistakes in self.checkers else {}
         return Token(self.node, {}, options, (), case, self.digests(), ended.outcome.key, ended.hash)
@@ -151,9 +154,10 @@ def explored_test(
 
 
 def check_plan(strategy: object, runs: object) -> None:
-    """Raise UserError for what a mark or the command line cannot ask for; None means that it asks for nothing.
+    """Raise UserError for a plan of schedules, or number of runs, that a pytest mark or the command line may not give.
 
-    strategy: the plan of schedules, as text (`SchedulePlan`). runs: how many schedules, or faults.
+    strategy: the plan, as text (`SchedulePlan`). runs: how many schedules, or faults. None stands for a value not
+    given.
     """
     if strategy is not None:
         if not isinstance(strategy, str):
@@ -167,7 +171,10 @@ def check_plan(strategy: object, runs: object) -> None:
 
 
 def made_once(item: pytest.Function) -> str | None:
-    """Return the name of a fixture that cannot be used in a second run: made of `offload`, or asynchronous."""
+    """Return the name of a fixture of a test that prevents a second run of the test; None if there is none.
+
+    Such a fixture depends on the fixture `offload`, which each run must have anew, or is asynchronous.
+    """
     definitions = item._fixtureinfo.name2fixturedefs
     for name, versions in definitions.items():
         of_offload = name != "offload" and "offload" in versions[-1].argnames
@@ -181,9 +188,9 @@ def explore_test(
 ) -> BaseException | None:
     """Run a test under many schedules; return the exception of the first failure, or None if all pass.
 
-    A note of the exception has a description and the token of the failing schedule. strategy: the plan of schedules, as
-    text (`SchedulePlan`); None for none. runs: how many schedules or faults; None for 100, or 1000 faults. faults: run
-    the test with a fault at each of its awaits before. Raises UserError.
+    A note of the exception has a description and the token of the failing schedule. faults: whether the test is first
+    run once for each of its awaits, with a fault there. strategy: the plan of schedules, as text (`SchedulePlan`);
+    None: run no schedules. runs: how many schedules or faults; None for 100, or 1000 faults. Raises UserError.
     """
     check_plan(strategy, runs)
     error = _fail_everywhere(tested, runs or 1000) if faults else None

@@ -105,7 +105,7 @@ def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
 
 
 class Scope:
-    """Says what each name in a function stands for, at the point that a walk through the function's source has reached.
+    """Says what each name in a function stands for, at that point of the function's source which is being analysed.
 
     A subclass for which a name means the same everywhere in a function need not override the methods that follow
     assignments, as they do nothing.
@@ -144,7 +144,11 @@ class Scope:
 
     @property
     def facts(self) -> int:
-        """Return how many facts about the whole function are found. A loop that adds one is walked through again."""
+        """Return how many facts about the whole function have been found so far.
+
+        If the number grows while a loop is analysed, the loop is analysed again: the facts hold from its first
+        iteration on.
+        """
         return 0
 
     def define(self, tree: FunctionTree) -> None:
@@ -157,16 +161,16 @@ class Scope:
         """Record that names stand for different things at different times. why: the reason, for messages."""
 
     def restore(self, names: Mapping[str, Any]) -> None:
-        """Let the names stand again for what they stood for at an earlier point of the walk (`names`)."""
+        """Let the names stand again for what they stood for at an earlier point of the source, which `names` says."""
         self.meet([names])
 
     def meet(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Decide what each name stands for where paths meet. states: what names stand for at each path's end."""
+        """Decide what each name stands for where paths meet. states: by path, what the names stand for at its end."""
 
     def elements(self, node: ast.expr) -> Sequence[ast.expr]:
-        """Return the elements of a loop's iterable if the walk is to go through the loop once for each element.
+        """Return the elements of a loop's iterable if each iteration of the loop is to be analysed by itself.
 
-        Returns none for a loop that is walked through once for all iterations. node: the iterable, as an expression.
+        Returns none for a loop that is analysed once for all iterations. node: the iterable, as an expression.
         """
         return ()
 
@@ -245,11 +249,11 @@ K = TypeVar("K", _Round, _Handlers)
 
 
 class FlowBuilder(Generic[Op, S]):
-    """Builds a function's control-flow graph while a walk goes through the function's source.
+    """Builds the control-flow graph of a function, piece by piece in the order of the source.
 
-    scope: what the names stand for. Where paths meet, the builder asks the scope what the names stand for from there
-    on. After a jump there is no path. Code there gets nodes without a predecessor, and what its names stand for is not
-    taken into account where paths meet.
+    It has a present path, to which the next node is appended. scope: what the names stand for. Where paths meet, the
+    builder asks the scope what the names stand for from there on. After a jump there is no present path. Code there
+    gets nodes without a predecessor, and what its names stand for is not taken into account where paths meet.
     """
 
     def __init__(self, scope: S) -> None:
@@ -272,14 +276,14 @@ class FlowBuilder(Generic[Op, S]):
     # nodes
 
     def jump(self, node: Node[Op]) -> None:
-        """Let the path jump to `node`; the code that follows is not on the path any more."""
+        """End the present path with an edge to `node`; later code is unreachable until another path leads to it."""
         if self._end is not None:
             self._end.next.append(node)
             self._arrivals.setdefault(node, []).append(dict(self.scope.names))
             self._end = None
 
     def reach(self, node: Node[Op]) -> None:
-        """Add `node` to the graph, and let the path that the walk is on go through it."""
+        """Add `node` to the graph, as the next node of the present path."""
         self.pieces.append(node)
         self._resume(node)
 
@@ -296,7 +300,7 @@ class FlowBuilder(Generic[Op, S]):
         self._end = node
 
     def emit(self, operation: Op, origin: int) -> None:
-        """Append an operation to the path that the walk is on.
+        """Append a node with an operation to the present path of the graph.
 
         operation: what is executed there. origin: a key for its place in the source: copies of one place have equal
         keys.
@@ -306,9 +310,9 @@ class FlowBuilder(Generic[Op, S]):
     # what leaves a piece of the source
 
     def leave_function(self, last: Walk) -> None:
-        """Add a ``return`` to the graph: the path goes through ``finally`` blocks, then `last`, to the exit.
+        """Add a ``return`` to the graph: the path goes through ``finally`` blocks, then `last`, to the function's exit.
 
-        last: a function that walks through what is executed just before the function is left.
+        last: a function that adds what is executed just before the function is left.
         """
         self._pass_to(None)
         last()
@@ -351,9 +355,9 @@ class FlowBuilder(Generic[Op, S]):
     # pieces of the source
 
     def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
-        """Build a branch: walk through each of the paths that part here and meet again afterwards.
+        """Add a branch to the graph: paths that part here and meet again afterwards.
 
-        branch: the condition and the weights. sides: for each path, a function that walks through its code.
+        branch: the condition and the weights. sides: for each path, a function that adds its code to the graph.
         """
         fork = Node[Op](branch=branch)
         self.reach(fork)
@@ -371,9 +375,9 @@ class FlowBuilder(Generic[Op, S]):
             self.jump(join)
 
     def cleaned_up(self, body: Walk, cleanup: Walk) -> None:
-        """Walk through `body`, and through `cleanup` on every path that leaves the body, as ``try … finally`` does.
+        """Add `body` to the graph, and `cleanup` to every path that leaves the body, as ``try … finally`` does.
 
-        body, cleanup: functions that walk through these parts of the source.
+        body, cleanup: functions that add these parts of the source.
         """
         self._passed.append(cleanup)
         body()
@@ -381,7 +385,10 @@ class FlowBuilder(Generic[Op, S]):
         cleanup()
 
     def guarded(self, body: Walk, otherwise: Walk, *handlers: Walk) -> None:
-        """Walk through a ``try``: exceptions in `body` lead to the handlers, other paths to `otherwise` (``else``)."""
+        """Add a ``try`` to the graph: exceptions in `body` lead to `handlers`, other paths to `otherwise` (``else``).
+
+        body, otherwise, handlers: functions that add these parts of the source.
+        """
         if not handlers:
             body()
             otherwise()
@@ -403,12 +410,12 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(join)
 
     def loop(self, loop: HostLoop[Op], head: Walk, body: Walk, otherwise: Walk, endless: bool = False) -> None:
-        """Walk through a loop once, for all its iterations: `head` before each, `otherwise` when there is none left.
+        """Add a loop to the graph, once for all its iterations: `head` before each, `otherwise` when none is left.
 
-        loop: the loop, to be filled with what is built. head, body, otherwise: functions that walk through these parts
-        of the source. endless: whether the loop ends only by a jump (``while True``).
+        loop: the loop, to be filled with what is built. head, body, otherwise: functions that add these parts of the
+        source. endless: whether the loop ends only by a jump (``while True``).
 
-        A walk that finds facts about the whole function is repeated, since they hold from the first iteration on.
+        If facts about the whole function are found in it (`Scope.facts`), the loop is built a second time with these.
         """
         self._resume(loop.start)
         start, before = self._end, dict(self.scope.names)
@@ -440,10 +447,10 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
-        """Walk through each iteration of a loop separately.
+        """Add each iteration of a loop to the graph separately, one after the other.
 
-        rounds: for each iteration, a function that walks through it. otherwise: a function that walks through what is
-        executed when no iteration is left (``else``).
+        rounds: for each iteration, a function that adds its code. otherwise: a function that adds what is executed when
+        no iteration is left (``else``).
         """
         after = Node[Op]()
         for number, body in enumerate(rounds):
@@ -459,9 +466,9 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def inlined(self, scope: S, body: Walk, origin: int) -> None:
-        """Walk through a function at the point of its call. The call is assumed to return, whatever it raises.
+        """Add the body of a called function to the graph, in place of the call. The call is assumed always to return.
 
-        scope: the names in the function. body: walks through its code. origin: a key of where the call stands in the
+        scope: the names in the called function. body: adds its code. origin: a key of where the call stands in the
         source.
         """
         call = InlinedCall[Op]()

@@ -28,10 +28,10 @@ from offloadrt.kernels.source import text
 
 
 class HostWalk(ABC, Generic[Op, S]):
-    """Builds the control-flow graph of a host function by walking through the function's source.
+    """Builds the control-flow graph of a host function from the function's source.
 
     A subclass says which calls, reads and writes become operations in the graph, and what names stand for (its scope).
-    In its methods, `node` is the part of the source that the walk has reached.
+    The source is read in the order of execution. In the methods, `node` is the part of the source that is being read.
     """
 
     def __init__(self, scope: S) -> None:
@@ -53,14 +53,14 @@ class HostWalk(ABC, Generic[Op, S]):
 
     @property
     def scope(self) -> S:
-        """Return what the names stand for in the function that the walk is in."""
+        """Return what the names stand for in the function whose source is being read."""
         return self.flow.scope
 
     # what a pass says
 
     @abstractmethod
     def call(self, node: ast.Call) -> None:
-        """Add to the graph what a call does, and walk through its arguments; each subclass says how."""
+        """Add to the graph what a call does, and what its arguments do; each subclass says how."""
 
     def access(self, node: ast.expr) -> None:
         """Add to the graph what a read or write of an element or attribute does: nothing, unless a subclass says so."""
@@ -78,7 +78,7 @@ class HostWalk(ABC, Generic[Op, S]):
         """
 
     def suspend(self, node: ast.expr) -> None:
-        """Walk through a ``yield``; a subclass may add what happens while the function is suspended there."""
+        """Add the parts of a ``yield`` to the graph; a subclass may add what happens while the function is paused."""
         self.parts(node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
@@ -94,7 +94,7 @@ class HostWalk(ABC, Generic[Op, S]):
     # what a pass does
 
     def emit(self, operation: Op, at: ast.AST) -> None:
-        """Append an operation to the path that the walk is on; `at` is the node of the source from which it comes."""
+        """Append an operation to the present path of the graph; `at` is the node of the source from which it comes."""
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
@@ -109,12 +109,12 @@ class HostWalk(ABC, Generic[Op, S]):
     # statements
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
-        """Walk through statements one after the other."""
+        """Add statements to the graph, one after the other."""
         for node in statements:
             self.statement(node)
 
     def statement(self, node: ast.stmt) -> None:
-        """Walk through one statement."""
+        """Add one statement to the graph: the operations in it, and the paths into which it divides control flow."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.scope.define(node)
@@ -166,7 +166,7 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def later(self, statements: Sequence[ast.stmt]) -> Callable[[], None]:
-        """Return a function without arguments that walks through these statements when it is called."""
+        """Return a function without arguments that adds these statements to the graph when it is called."""
         return lambda: self.block(statements)
 
     def returns(self, node: ast.AST) -> None:
@@ -175,7 +175,7 @@ class HostWalk(ABC, Generic[Op, S]):
             self.emit(operation, node)
 
     def for_loop(self, node: ast.For | ast.AsyncFor) -> None:
-        """Walk through a ``for``: once for all iterations, or once for each if the scope gives the elements."""
+        """Add a ``for`` to the graph: once for all iterations, or once for each if the scope gives the elements."""
         self.expression(node.iter)
         if elements := self.scope.elements(node.iter):
             self.flow.unrolled([self.round(node, element) for element in elements], self.later(node.orelse))
@@ -185,7 +185,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.loop(node, loop, lambda: self.element(node.iter, is_async, node.target))
 
     def round(self, node: ast.For | ast.AsyncFor, element: ast.expr) -> Callable[[], None]:
-        """Return a function that walks through one iteration of a loop, in which the loop's variable is `element`."""
+        """Return a function that adds one iteration of a loop to the graph; the loop's variable is `element` in it."""
 
         def walk() -> None:
             self.scope.assign(node.target, element)
@@ -194,7 +194,10 @@ class HostWalk(ABC, Generic[Op, S]):
         return walk
 
     def element(self, iterable: ast.expr, is_async: bool, target: ast.expr) -> None:
-        """Assign the next element of an iterable to the variables of a loop (`target`), perhaps an ``async for``."""
+        """Add to the graph that a loop's variables (`target`) get the next element of `iterable`.
+
+        is_async: whether it is an ``async for``.
+        """
         self.scope.unbind(assigned([target]), f"is each of {text(iterable)} in turn")
         self.next_element(iterable, is_async)
         self.target(target)
@@ -206,12 +209,12 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Walk through a loop once, which stands for all its iterations.
+        """Add a loop to the graph once, which stands for all its iterations.
 
-        A name that the body assigns to may stand for something else in each iteration, so it stands for nothing known.
-        node: the loop in the source. loop: the loop in the control-flow graph, to be filled. head: a function that
-        walks through what is executed before each iteration (the test, or the step to the next element). endless:
-        whether the loop ends only by a ``break``, ``return`` or ``raise``.
+        A name that the body assigns to may stand for something else in each iteration, so its meaning is unknown there.
+        node: the loop in the source. loop: the loop in the control-flow graph, to be filled. head: a function that adds
+        what is executed before each iteration (the test, or the step to the next element). endless: whether the loop
+        ends only by a ``break``, ``return`` or ``raise``.
         """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 
@@ -224,13 +227,13 @@ class HostWalk(ABC, Generic[Op, S]):
     # expressions
 
     def parts(self, node: ast.AST) -> None:
-        """Walk through the expressions directly below a node of the source, in order."""
+        """Add the expressions directly below a node of the source to the graph, in order."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.expression(child)
 
     def expression(self, node: ast.expr) -> None:
-        """Walk through an expression, in the order in which Python evaluates its parts."""
+        """Add the operations of an expression to the graph, in the order in which Python evaluates its parts."""
         match node:
             case ast.Call():
                 self.call(node)
@@ -265,12 +268,12 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def arguments(self, node: ast.Call) -> None:
-        """Walk through the arguments of a call."""
+        """Add the operations in the arguments of a call to the graph."""
         for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
             self.expression(argument)
 
     def comprehension(self, generators: Sequence[ast.comprehension], parts: Sequence[ast.expr]) -> None:
-        """Walk through the loops of a comprehension, whose names are not those of the function around it.
+        """Add the loops of a comprehension to the graph; their variables are not names of the function around it.
 
         generators: the loops. parts: the expressions that the comprehension computes for each element.
         """
@@ -292,7 +295,10 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.restore({**names, **{name: before[name] for name in own if name in before}})
 
     def filtered(self, conditions: Sequence[ast.expr], body: Callable[[], None]) -> None:
-        """Walk through `body`, which is executed for those elements for which all conditions hold."""
+        """Add `body` to the graph, which is executed for those elements for which all conditions hold.
+
+        body: a function that adds its code.
+        """
         if not conditions:
             body()
             return
@@ -301,15 +307,15 @@ class HostWalk(ABC, Generic[Op, S]):
         self.flow.alternatives(HostBranch(first), lambda: self.filtered(rest, body), _nothing)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Record an assignment in the graph, and in what names stand for; the value has been walked through before.
+        """Add an assignment to the graph, and record what the names stand for from now on.
 
-        target: the left side of the assignment. value: its right side.
+        target: the left side of the assignment. value: its right side, whose operations are in the graph already.
         """
         self.target(target)
         self.scope.assign(target, value)
 
     def target(self, node: ast.expr) -> None:
-        """Walk through the target of an assignment."""
+        """Add the target (left side) of an assignment to the graph: the names and elements that it stores to."""
         match node:
             case ast.Name():
                 self.name_stored(node)

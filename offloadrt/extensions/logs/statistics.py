@@ -61,9 +61,10 @@ class LockWaits:
         label, time_ps, actor: the event's kind, its time in picoseconds, and the index of its actor. lock: the lock
         that the event is about; ignored for other events.
 
-        A waiting actor whose next event is not that it gets the lock has given up. So has one that gets a lock which
-        had been free for some time, unless it had been woken: then it has a second `LockWait`, either while the lock is
-        free or at the moment of a release.
+        A waiting actor gives up if its wait is cancelled; the trace has no event for that. So an actor that waited
+        counts as having given up if its next event is another one than getting the lock. It also does if it gets the
+        lock long after the lock became free, since somebody who waited would have got it at once. An actor that was
+        woken to try again may get it later; it then has a second `LockWait`.
         """
         if label not in _OF_LOCKS and actor not in self._waits:
             return None

@@ -31,7 +31,7 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Carrier(Protocol):
-    """Carries messages between ranks: what an `Endpoint` needs of `Transport`."""
+    """Carries messages between ranks: the methods of `Transport` that an `Endpoint` (a rank's end of MPI) calls."""
 
     def receive(self, endpoint: Endpoint, request: MpiRequest, message: MpiMessage) -> None:
         """Begin to receive, at a rank's endpoint, a message that has been matched with the receive `request`."""
@@ -114,7 +114,7 @@ class PendingWait:
             self.wake()
 
     def wake(self) -> None:
-        """Wake the waiting thread, so that it looks for work and for complete requests."""
+        """Wake the waiting thread, so that it does pending work of the MPI library and looks for complete requests."""
         if self.parked is not None and not self.parked.is_set:
             self.parked.set()
 

@@ -50,7 +50,7 @@ _NO_MAP = ATTACH | LITERAL | PRIVATE
 
 @attrs.frozen
 class Otm(Managed):
-    """The memory configuration `otm`: places each object (array) as OTM, the paper's object manager, decides.
+    """The memory configuration `otm`: places each object (array) as OTM, a published manager of objects, decides.
 
     Objects that OTM lets migrate (implicit) or pins on the host are treated as under the configuration `managed`,
     copied ones (explicit) as under `copy`. host_program: what a compiler knows of the program, from `HostProgram.of`.
@@ -156,8 +156,8 @@ def placements_on(devices: Sequence[OffloadDevice]) -> tuple[ObjectPlacement, ..
 class TargetCall:
     """What must be remembered of a target region until it ends, so that OTM can then release the region's objects.
 
-    OTM is a paper's object manager; an object is an array. carried_out: the present-table entries that the region has
-    made for deferred maps of data directives around it, each with its map item.
+    OTM is a published manager of objects (arrays). carried_out: the present-table entries that the region has made for
+    deferred maps of data directives around it, each with its map item.
     """
 
     arrays: Sequence[HostArray]

@@ -369,7 +369,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
                 self.enter(handed, {}, argument)
 
     def enter(self, function: HostFunction, arguments: Mapping[str, Any], at: ast.AST) -> None:
-        """Walk through a function of the program where it is called, except where it calls itself.
+        """Add the target regions of a called function to the graph at the call; skip a function that calls itself.
 
         arguments: what its parameters stand for. at: the call.
         """
@@ -391,7 +391,10 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
         return isinstance(node, ast.Name) and node.id in parameters and self.scope.known(node) is None
 
     def refuse_unknown(self, node: ast.expr) -> None:
-        """Raise SourceRefused for ``t.run(step)`` if the region is not known and `step` is no function."""
+        """Raise SourceRefused if the source does not tell which target region the `step` in ``t.run(step)`` is.
+
+        node: that argument.
+        """
         named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
         if named and not isinstance(self.scope.meaning(node), HostFunction | DataUpdate):
             self.scope.source.refuse(

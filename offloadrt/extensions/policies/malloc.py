@@ -29,7 +29,10 @@ def chunk_size(nbytes: int) -> int:
 
 
 class Malloc:
-    """Keeps freed blocks by size class; the block that was freed first is reused first."""
+    """Allocates device memory as a C library's malloc does: a freed block serves the next request of its size class.
+
+    If several blocks of a size class are free, the one that was freed first is reused first.
+    """
 
     def __init__(self, site: AllocatorSite) -> None:
         self._driver = site.driver

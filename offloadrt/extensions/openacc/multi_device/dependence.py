@@ -148,7 +148,7 @@ class Predicate:
 
 @attrs.frozen
 class NeededByAll:
-    """Says why every device needs a value or an access: the statement (`node`) that needs it, and why in words."""
+    """Says why every device needs a value or an access: `node` is the statement that needs it, `what` the reason."""
 
     node: ast.AST
     what: str
@@ -178,7 +178,8 @@ class Guard:
     def leaving(self, node: ast.AST, symbol: str | None = None) -> Guard:
         """Return the guard as it can be tested outside a statement (`node`), or outside the loop over `symbol`.
 
-        If a predicate uses an index that is not known there, the guard becomes "always".
+        A guard is the condition under which a device needs an access. If it uses an index that is not known outside, it
+        becomes "always", so that every device makes the access.
         """
         if symbol is None:
             unknown = [predicate.region for predicate in self.predicates if predicate.index is None]
@@ -598,7 +599,7 @@ class Filter:
     # statements
 
     def block(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """Return a block's statements as the changed kernel has them, without assignments whose value no store uses."""
+        """Return a block's statements as each device executes them, without assignments whose value no store uses."""
         kept = (node for node in statements if self.guards.get((node, "scalar")) != NEVER)
         return [made for node in kept for made in self.statement(node)]
 
@@ -659,7 +660,7 @@ class Filter:
         return self.used(target.id, form[1], guard, lambda made: _with_operand(node, form[1], made))
 
     def used(self, name: str, value: ast.expr, guard: Guard, use: Callable[[ast.expr], ast.stmt]) -> list[ast.stmt]:
-        """Return statements that compute a value and use it only on devices for which `guard` holds.
+        """Return statements that compute a value and use it only on devices for which `guard`, a condition, holds.
 
         name: what the value is for; a new variable for it is named after this. use: makes the statement that uses the
         value from an expression.
@@ -675,9 +676,10 @@ class Filter:
     # expressions
 
     def expression(self, node: ast.expr, holding: Guard | None = None) -> ast.expr:
-        """Return an expression as the changed kernel has it: loads that a device does not need are replaced by 0.
+        """Return an expression as each device evaluates it: loads that the device does not need are replaced by 0.
 
-        holding: a guard that is known to hold here, so that it is not tested again.
+        holding: a guard (condition under which a device needs an access) that is known to hold here, so it is not
+        tested.
         """
         kind = "read" if isinstance(node, ast.Subscript) else "value" if self.is_fragile(node) else None
         guard = NEVER if kind is None else self.guard(node, kind)

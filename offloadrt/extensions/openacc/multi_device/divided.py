@@ -74,18 +74,21 @@ class Separated:
 
     @property
     def parameters(self) -> tuple[ast.arg, ...]:
-        """Return the parameters that the changed kernel takes after its bounds."""
+        """Return the last parameters of the kernel changed for several devices: partial results and device number."""
         return (*(partial.declaration for partial in self.partials), ast.arg(self.device))
 
     @property
     def stores(self) -> list[ast.stmt]:
-        """Return the stores of the partial results that follow the loop."""
+        """Return the statements after the loop that store this device's partial results."""
         return [_statement(f"{partial.parameter}[{self.device}] = {partial.scalar}") for partial in self.partials]
 
 
 @attrs.frozen(eq=False)
 class Combination:
-    """A kernel that combines the devices' partial results, then runs the code behind the loop; `source` is its text."""
+    """A kernel that combines the devices' partial results, then runs what follows the loop in the original kernel.
+
+    `source` is its text, and `partials` are the arrays of partial results.
+    """
 
     kernel: Kernel
     source: str = attrs.field(repr=False)
