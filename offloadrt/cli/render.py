@@ -87,7 +87,7 @@ class SweepFailure:
 
 @attrs.frozen
 class SweepRecord:
-    """The outcome of `sweep`: how many runs were asked for, finished, and kept from earlier, and the files written.
+    """The outcome of `sweep`: how many runs were asked for, finished, and reused from earlier, and the files written.
 
     `draws` is how often each point was run with a random sample of the uncertain costs; the tables have the intervals.
     `failures` are the runs that failed. `order_effects` describes steps from one value of an axis to the next that make
@@ -391,7 +391,7 @@ _MOST_EFFECTS = 4
 
 
 def order_effects(effects: Sequence[str]) -> Iterable[str]:
-    """Show the first order effects (runs faster with some random costs, slower with others), and how many there are."""
+    """Show the first `effects`, texts on values that speed runs up only with some random costs, and count the rest."""
     yield from (escape(f"order effect: {text}") for text in effects[:_MOST_EFFECTS])
     if len(effects) > _MOST_EFFECTS:
         yield f"{len(effects) - _MOST_EFFECTS} more order effects (--json has all)"

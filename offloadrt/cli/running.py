@@ -64,7 +64,8 @@ def run(
     Parameters
     ----------
     budget:
-        Time for draws, as in 30s or 5min; by default 4s, so that a run of more than half a second has none.
+        Real time for draws (runs with random costs), as in 30s or 5min; by default 4s, so that a run that takes more
+        than half a second has none.
     log:
         Write every event to this file, one JSON object a line.
     perfetto:
@@ -163,8 +164,8 @@ def sweep(
     out:
         Folder for points.jsonl, results.parquet, results.csv and figure.png, .svg, .pdf; by default results/SCENARIO.
     budget:
-        Time for draws, as in 30s or 5min; by default 1min. Where eight draws of all points fit into it, the tables gain
-        the ends of 80 % of the draws, and the figure bands.
+        Real time for draws (runs with random costs), as in 30s or 5min; by default 1min. If eight draws of each point
+        fit into it, the tables have the range of the middle 80 % of the draws, and the figure shows it as bands.
     x:
         The parameter along the figure's x axis; by default what the scenario says, or the first number that varies.
     y:
@@ -172,7 +173,7 @@ def sweep(
     series:
         The parameters whose values have a line each, as in threads,memory; all others that vary follow.
     scale:
-        Of the figure's axes.
+        Whether the figure's axes are logarithmic or linear.
     full:
         Write all columns to results.csv: the counts of each call, lock and part of the machine, as in results.parquet.
     """
@@ -261,9 +262,9 @@ def compare(
 ) -> None:
     """Run a scenario with several values of a parameter and set the runs side by side.
 
-    Shows the ratio of each figure to the baseline's, in how many draws of all uncertain entries each order holds and
-    what decides it, the calls with their latencies, and the three things that took most more or less of the host
-    threads' time.
+    Shows the ratio of each figure to the baseline's; the share of the draws (runs with random costs) in which each
+    order holds, and which costs decide it; the calls with their latencies; and the three categories of host time that
+    differ most from the baseline's.
 
     Parameters
     ----------
@@ -271,13 +272,12 @@ def compare(
         The scenario's parameters, as name=value; those to compare as name=v1,v2,... When none has several values,
         the parameters of the scenario's own sweep that are not named here take all its values.
     baseline:
-        What to compare with, as name=value; may be repeated. Values of parameters that it does not name are each
-        compared on their own. By default what the scenario's figure compares with, else the first value of every
-        parameter.
+        What to compare with, as name=value; may be repeated. Only runs that agree in all other parameters are compared
+        with one another. By default what the scenario's figure compares with, else the first value of every parameter.
     measure:
-        Another figure to compare than the elapsed time; may be repeated. By default those that the scenario names.
+        A figure to compare besides the elapsed time; may be repeated. By default those that the scenario names.
     budget:
-        Real time for draws, and for what decides between variants that are near, as in 30s or 5min; by default 40s.
+        Real time for draws (runs with random costs), and to find which cost decides between near variants; default 40s.
     out:
         Folder for comparison.csv, comparison_calls.csv, and a figure of the ratios.
     perfetto:

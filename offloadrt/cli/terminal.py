@@ -33,9 +33,10 @@ PIPED = 120
 
 
 def console(stderr: bool = False) -> Console:
-    """Return the console to which a command prints, as wide as the terminal or `PIPED`. stderr: on standard error.
+    """Return the console to which a command prints: standard output, or with `stderr` standard error.
 
-    A table is wider if its numbers and names need it. Lines that do not go to a terminal have no trailing blanks.
+    It is as wide as the terminal, or 120 characters (`PIPED`) without one; a table that needs more room is wider.
+    Lines that do not go to a terminal have no trailing blanks.
     """
     from rich.console import Console
     from rich.table import Table
@@ -99,7 +100,7 @@ def kept_progress(title: str, total: int) -> Iterator[Any]:
     """Show the progress of a sweep of `total` runs: a bar on a terminal, else a line every few seconds.
 
     Yields the function to call with each `SweepOutcome`. If the body raises KeyboardInterrupt or UserError, the message
-    gets the number of runs that are kept.
+    also says how many finished runs are saved.
     """
     from offloadrt.study.errors import UserError
 

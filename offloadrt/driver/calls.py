@@ -118,7 +118,7 @@ class DriverError(Exception):
 
 
 class DeviceLost(DriverError):
-    """Raised for a call on a lost device, for which the library documents no error."""
+    """Raised for a call on a device that an injected fault has broken, if the library documents no error code."""
 
 
 class OutOfDeviceMemory(DriverError):
@@ -181,7 +181,7 @@ STICKY: Final = frozenset(
 
 
 class FailingCalls:
-    """Makes calls on a device fail by injected faults. ``library``: the profile's entry ``driver.api``."""
+    """Makes calls on a device fail by injected faults. ``library``: the driver library's name (``driver.api``)."""
 
     def __init__(self, injector: Injector, device: int, library: str) -> None:
         self._injector = injector

@@ -84,11 +84,11 @@ class AddressSpace:
     svms: AbstractAsyncContextManager[object]
     """The lock of the process's ranges."""
     ranges: PageTable
-    """The ranges that the kernel driver has made, from earlier requests."""
+    """The ranges of the process's memory that the kernel driver has recorded at earlier requests."""
 
 
 class PageFaultHandler:
-    """Serves a device's page ``faults``; ``start`` spawns the actor. ``uncontended``: a worker for each fault."""
+    """Serves a device's page ``faults`` one by one, or all at once with ``uncontended``; ``start`` spawns the actor."""
 
     def __init__(
         self,

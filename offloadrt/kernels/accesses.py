@@ -242,7 +242,7 @@ class Work:
 
 @attrs.frozen
 class Reduction:
-    """A reduction by an `operator` into `target`, a scalar or an element, in the loops and branches `path` around."""
+    """A reduction by an `operator` into `target`, a scalar or an element, inside the loops and branches `path`."""
 
     operator: str
     target: str
@@ -264,7 +264,7 @@ class Walk:
     complex_scalars: set[str] = attrs.field(factory=set)
     """Scalars that may hold a complex number."""
     atomics: list[tuple[ArrayAccess, str]] = attrs.field(factory=list)
-    """Stores of atomic operations, each with its scope."""
+    """Stores of atomic operations, each with its scope: "device", or "team" for an array that each team has."""
     operations: dict[str, SymbolicOperation] = attrs.field(factory=dict)
     """The operations that symbols stand for; an operation comes after those that it is made of."""
 
@@ -322,7 +322,7 @@ def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
 
     runs: each access with the number of iterations in which it happens. depth: how many loops and branches around the
     accesses are the same for all. Accesses are assumed to happen in the same iterations, so the largest number is
-    returned; but the numbers of the two sides of a branch are added, if the accesses vary with all that decides it.
+    returned. But the numbers of the two sides of a branch are added if loop variables in the indices decide the branch.
     """
     most = 0.0
     inner: dict[int, tuple[list[tuple[ArrayAccess, float]], list[tuple[ArrayAccess, float]]]] = {}

@@ -46,7 +46,7 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 class ArrayUse:
     """Counts a kernel's accesses to one array for each iteration of the distributed loop (shared out among teams).
 
-    The compiler of OTM (Object-level Tiered Memory) passes ``laf`` to its runtime, which computes a density from it.
+    OTM (Object-level Tiered Memory) places arrays by these counts: its compiler passes ``laf`` to its runtime.
     """
 
     name: str

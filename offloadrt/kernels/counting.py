@@ -115,11 +115,11 @@ def sampled(function: Callable[[int], int], count: int) -> int:
 def breaks(
     loop: Loop, values: range, inner: Sequence[Loop], cuts: Cuts, known: Mapping[str, int]
 ) -> tuple[int, list[int]] | None:
-    """Return where the number of inner iterations, as a function of an outer loop's iteration, changes its polynomial.
+    """Return at which iterations of an outer loop the number of inner iterations may follow another polynomial.
 
-    Returns (degree of the polynomials, numbers of the outer loop's iterations at which they may change: where several
-    bounds meet); None when there are too many bounds. values: those of the outer `loop`'s variable. inner, cuts: the
-    loops and conditions to count. known: values of symbols.
+    Between these iterations, the number is one polynomial of the outer loop's variable. Returns (highest degree of the
+    polynomials, iterations); None when there are too many bounds. values: those of the outer `loop`'s variable.
+    inner, cuts: the loops to count, and the conditions on their variables. known: values of symbols.
     """
     variables = [loop.symbol, *(other.symbol for other in inner)]
     columns = {symbol: column for column, symbol in enumerate(variables)}
@@ -279,7 +279,7 @@ class Counting:
         return EVERYWHERE if cut.low <= 0 <= cut.high else {}
 
     def exact(self, path: Path) -> bool:
-        """Tell whether bounds and index ranges alone decide how often code in the loops and branches `path` runs."""
+        """Tell whether `runs(path)` is exact: loop bounds and index ranges alone decide how often the code runs."""
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:

@@ -76,7 +76,7 @@ class Visits:
 
 @attrs.frozen(eq=False)
 class ElementTrace:
-    """Finds the elements that a launch (`counting`) accesses: evaluates the source (`analysis`) for some iterations."""
+    """Finds the array elements that a launch accesses, by evaluating the kernel's source for some iterations."""
 
     analysis: KernelAnalysis
     counting: Counting
@@ -118,7 +118,7 @@ class ElementTrace:
 
     @property
     def walks(self) -> bool:
-        """Tell whether loops inside one thread move through a wanted array farther than `grain` bytes."""
+        """Tell whether a loop inside one thread goes through an array of `wanted` farther than `grain` bytes."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
@@ -130,9 +130,9 @@ class ElementTrace:
 
     @property
     def strides_apart(self) -> bool:
-        """Tell whether, in some array, an inner distributed loop moves farther in a step than an outer one.
+        """Tell whether one step of an inner distributed loop jumps farther in some array than a step of an outer one.
 
-        A transposition does so, and so do the passes of a Fourier transform.
+        This is so in a transposition, and in the passes of a Fourier transform.
         """
         return any(
             distances[place] * size >= self.grain and distances[place] > min(distances[:place])

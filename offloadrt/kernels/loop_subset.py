@@ -608,7 +608,7 @@ def _stores_an_element(node: ast.stmt) -> bool:
 
 
 def written_out(source: Source) -> Source:
-    """Return the source with loops over products of ranges, and over literal numbers, written out as plain loops.
+    """Return the source with loops over ``product(range(…), …)`` nested, and loops over a tuple of numbers unrolled.
 
     Raises SourceRefused for a range of a product that depends on the product's variables, for another loop inside a
     loop over numbers, and for an assignment to the variable of such a loop.

@@ -51,7 +51,7 @@ Order = Literal["swept", "in order", "random"]
 class AccessStream:
     """The elements of one array that a launch accesses in one `order`: "swept", "in order" or "random".
 
-    A run is a stretch of neighbouring elements.
+    "swept": in order, without gaps that data decide; "in order": with such gaps. A run: neighbouring elements.
     """
 
     order: Order
@@ -221,7 +221,7 @@ def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float
 
 
 def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction (0 to 1) of an access's executions in a launch whose element is near (`expect`)."""
+    """Return the fraction (0 to 1) of accesses whose element lies near the iteration's number, as `expect` says."""
     hint = access.near
     return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
 
@@ -320,7 +320,7 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return these moves for known index arrays. places: by array, bytes moved per byte (from cache, memory)."""
+        """Return a copy with `Moved.known` set by array: bytes moved per byte of elements, from cache and memory."""
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:

@@ -92,9 +92,9 @@ class IndexParameter:
     position: int
     is_array: bool
     floats: ast.expr | None
-    """The expression (range or element) that a float argument would spoil; None where the value is converted first."""
+    """The range or array element that a float argument would make invalid; None where the value is converted first."""
     truths: ast.expr | None
-    """The expression (range or element) that a truth value would spoil; None where the value is converted first."""
+    """The range or array element that a truth value would make invalid; None where the value is converted first."""
 
 
 @attrs.define
@@ -103,9 +103,9 @@ class WholeNumbers:
 
     nest: LoopNest
     floats: dict[str, ast.expr] = attrs.field(factory=dict)
-    """By parameter: the range or array element that a float argument would spoil."""
+    """By parameter: the range or array element that a float argument would make invalid."""
     truths: dict[str, ast.expr] = attrs.field(factory=dict)
-    """By parameter: the range or array element that a truth value would spoil."""
+    """By parameter: the range or array element that a truth value would make invalid."""
 
     def check(self, node: ast.expr, kind: Kind, around: ast.expr) -> None:
         """Raise SourceRefused, quoting `around`, if `node` (a bound or an index) is no whole number by its `kind`."""

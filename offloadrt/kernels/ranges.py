@@ -556,7 +556,7 @@ def even_places(
     """Return the runs of neighbouring elements that affine accesses to one array touch in a launch; None if not known.
 
     Runs that touch one another are one run. Accesses that visit the same elements under the same conditions count once.
-    counting: what is known of the launch. frequency: how often an access runs in an iteration (`Frequency`).
+    counting: counts for the launch. frequency: how often an access runs in an iteration (`Frequency`).
     """
     stretches: list[_Stretch] = []
     for alike in same_elements(accesses):

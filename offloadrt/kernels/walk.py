@@ -95,7 +95,7 @@ class Value:
         return cls(polynomial, None, loops, NOTHING, True)
 
     def mixed(self, others: Iterable[Value], integer: bool) -> Value:
-        """Return what is known of a number computed from this one and `others` by an operation that is no polynomial.
+        """Describe (as a `Value`) a number that an operation, which is no polynomial, computes from this and `others`.
 
         integer: whether the result is a whole number.
         """
@@ -107,7 +107,7 @@ class Value:
         return Value(None, None, loops, arrays, integer, level, near, kind)
 
     def or_else(self, other: Value, condition: Value) -> Value:
-        """Return what is known of a number that is either this one or `other`, as `condition` decides."""
+        """Describe (as a `Value`) a number that is either this one or `other`, as `condition` decides."""
         kind = self.kind | other.kind
         if self == other:
             return attrs.evolve(self, kind=kind)
@@ -117,7 +117,7 @@ class Value:
 
 
 def arithmetic(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return what is known of `left op right` from the source alone: a `Value`, symbolic where the operands are."""
+    """Describe the result of `left op right` as a `Value`: its formula, its kind, and what the result depends on."""
     integer = left.integer and right.integer and isinstance(op, _WHOLE + _BITS)
     combined = attrs.evolve(left.mixed((right,), integer), kind=operated(op, left.kind, right.kind))
     if isinstance(op, ast.LShift | ast.RShift) and (bits := _shift_of(right)) is not None:
@@ -155,7 +155,7 @@ def _shift_of(value: Value) -> int | None:
 def made_of(name: str, operands: Sequence[Value], combined: Value) -> Value:
     """Return `combined` with the formula `name(operands)`, or with its value if the operands are constants.
 
-    combined: what else is known of the result; it is returned unchanged if an operand depends on array contents.
+    combined: the result's description without a formula; returned unchanged if an operand depends on array contents.
     """
     parts = [operand.operation if operand.polynomial is None else operand.polynomial for operand in operands]
     known = tuple([part for part in parts if part is not None])
@@ -243,9 +243,10 @@ _COMPLEX_OPERATIONS: dict[type[ast.operator], tuple[int, int]] = {
 
 
 class Evaluation:
-    """Reads the expressions of a kernel's loop nest, statement by statement, and says what is known of each (`Value`).
+    """Reads the expressions of a kernel's loop nest, statement by statement, and describes each one by a `Value`.
 
-    met: what has been found so far. whole, stored: the names that must hold whole numbers, and those that are assigned.
+    met: the loops, accesses and operations found so far. whole: the names that must hold whole numbers. stored: the
+    names that the nest assigns.
     """
 
     def __init__(self, nest: LoopNest) -> None:
@@ -277,7 +278,7 @@ class Evaluation:
         return Kind.given_by(name, name in self.complex_parameters)
 
     def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
-        """Return the probability that an expression is true, and the numbers that it depends on.
+        """Return the probability that an expression is true, and what it depends on (loops, arrays), as a `Value`.
 
         path: the loops and branches around the expression.
         """
@@ -304,7 +305,7 @@ class Evaluation:
         return Probability(), self.expression(node, path)
 
     def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
-        """Return the probability of a comparison, or of a whole chain such as ``a < b < c``, and what it depends on.
+        """Return the probability of a comparison or a chain (``a < b < c``), and its loops and arrays, as a `Value`.
 
         path: the loops and branches around the comparison.
         """
@@ -410,9 +411,9 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Return `value` with a polynomial of one new symbol, for its operation, if a launch will know the result.
+        """Return `value` with a new symbol in place of its operation, if a launch can compute the operation's result.
 
-        That is so for whole numbers computed from scalars and lengths alone; another value is returned unchanged.
+        It can for whole numbers computed from scalars and array lengths alone; another value is returned unchanged.
         """
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
@@ -450,7 +451,7 @@ class Evaluation:
         return attrs.evolve(made, kind=returned(name, kind))
 
     def result_of(self, node: ast.Call, name: str, first: Value, others: list[Value], path: Path) -> Value:
-        """Return what is known of the result of calling the function `name`; the caller sets the result's kind.
+        """Describe the result of a call of the function `name` as a `Value`; the caller sets the result's kind.
 
         first, others: the operands. path: the loops and branches around the call.
         """

@@ -64,7 +64,7 @@ P = TypeVar("P")
 
 
 class DeviceQueue(Generic[P]):
-    """Base of a device's queues, such as "hsa queue 0" (kind and number); ``born``: when its statistics begin."""
+    """Base of a device's queues, such as "hsa queue 0" (kind, number). ``born``: virtual time when statistics begin."""
 
     def __init__(self, sim: Simulation, device: int, kind: str, number: int, born: float) -> None:
         self.sim = sim

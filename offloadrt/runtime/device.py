@@ -175,7 +175,7 @@ class HostAccess(enum.Enum):
 
 @attrs.frozen
 class MapRequest:
-    """A section of `size` bytes to map on `device`, in no table entry. close: its modifier; implicit: in no clause."""
+    """An unmapped section of `size` bytes to map. close: its clause has this modifier; implicit: no clause names it."""
 
     size: int
     close: bool

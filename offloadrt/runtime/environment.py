@@ -69,10 +69,9 @@ def select_configuration(
 
     requires_unified_shared_memory: whether the program is built with `requires unified_shared_memory`. is_apu, xnack
     (HSA_XNACK=1), unified_memory (it can use host memory in place): properties of the device. environ: `OMPX_APU_MAPS`
-    lets a discrete device act as an APU, `OMPX_EAGER_ZERO_COPY_MAPS` requests Eager Maps. The conditions are checked in
-    the zero-copy paper's order. A program that requires unified shared memory gets `usm` even with Eager Maps, which
-    the paper leaves open (AMD's fork would prefault too). Raises UnifiedMemoryUnavailable for a requirement that the
-    device cannot meet.
+    lets a discrete device act as an APU, `OMPX_EAGER_ZERO_COPY_MAPS` requests Eager Maps. A program that requires
+    unified shared memory gets `usm` even with Eager Maps (AMD's fork would prefault, too). Raises
+    UnifiedMemoryUnavailable for a requirement that the device cannot meet.
     """
     if requires_unified_shared_memory:
         if not unified_memory:

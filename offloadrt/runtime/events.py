@@ -182,7 +182,7 @@ class HostUsed:
 
     writes: False for a read, True for a write, None if it may be either. exact: every byte of the range is accessed;
     otherwise at least one. atomic: atomic accesses do not race with each other. later: the access may happen at any
-    time from now on. thread: the host thread, if the task has asked which thread runs it; None: it has not.
+    time from now on. thread: the number of the host thread, if a task has asked which thread runs it; else None.
     """
 
     array: HostArray

@@ -52,7 +52,7 @@ def execute(
     The scenario's parameters are keywords, or a mapping `given`. Other keywords are fields of `RunSpec`, which replace
     those of `spec`, or arguments of `running.execution.execute` (`sinks`, `causal_log`, `on_progress`, `before_run`).
     With `repeat`, the median run is returned. A draw repeats the run with a random sample of the uncertain costs;
-    `draws` and `budget_s` are as in `compare`, but by default none are made; with `draws=None`, up to 8 within 4 s.
+    `draws` is how many are made within `budget_s` real seconds: by default none; with `draws=None`, up to 8 within 4 s.
 
     Raises ParameterError and UserError for a wrong request; ScriptFailed, with the script's own traceback as its text,
     for whatever else the scenario raises.
@@ -157,7 +157,7 @@ def compare(
 
 
 def found(scenario: Asked) -> Scenario:
-    """Find a scenario by name or path; return a `Scenario` as it is. ScenarioNotFound, ScriptFailed, ParameterError."""
+    """Return a `Scenario` itself, or that of a name or path. Raises ScenarioNotFound, ScriptFailed, ParameterError."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str | Path):

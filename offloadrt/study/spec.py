@@ -286,7 +286,7 @@ class RunSpec:
         return self.range_end
 
     def with_ends(self, ends: Mapping[str, str | float]) -> RunSpec:
-        """Return the spec in which the machine's entries in `ends` stand where that says, and others as before.
+        """Return the spec with these positions in the ranges of the machine's entries; other entries keep theirs.
 
         ends: by an entry's name "low", "high", or a position between (0.5: the geometric mean of its range). Raises
         UserError if `range_end` is one end for all ranges.
@@ -294,7 +294,7 @@ class RunSpec:
         return attrs.evolve(self, range_end={**self.ends, **ends})
 
     def elsewhere(self, machine: str) -> RunSpec:
-        """Return the spec for another machine; keep only overrides of choices, and range ends, that fit its entries."""
+        """Return the spec for another machine, without overrides of numbers, or anything else that does not fit it."""
         from offloadrt.study.running import profiles
 
         entries = profiles.load(machine, runtime=self.runtime).entries

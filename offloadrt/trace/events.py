@@ -108,7 +108,7 @@ def decode(row: Row) -> Event:
 
 @event
 class ActorSpawned(Event):
-    """An actor (host thread, hardware queue, copy engine, …) came to life; `actor` is its own index."""
+    """An actor (host thread, hardware queue, copy engine, …) was started; `actor` is its own index."""
 
     name: str
 

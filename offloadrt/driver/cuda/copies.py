@@ -74,7 +74,7 @@ class Staging:
         target: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` by ``steps`` from host ``source`` to device ``target`` (None: no data), for ``cause``."""
+        """Copy ``nbytes`` from host ``source`` to device ``target`` (None: no data) by ``steps``, piece by piece."""
         for offset in range(0, nbytes, self.chunk):
             size = min(self.chunk, nbytes - offset)
             while self.uploads and (self.uploads[0][1].is_set or self.used + size > self.capacity):
@@ -104,7 +104,7 @@ class Staging:
         source: DeviceBytes | None,
         nbytes: int,
     ) -> None:
-        """Copy ``nbytes`` by ``steps`` from device ``source`` to host ``target`` (None: no data), for ``cause``."""
+        """Copy ``nbytes`` from device ``source`` to host ``target`` (None: no data) by ``steps``, piece by piece."""
         # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread
         # copies: a long copy takes the slower of the two, not their sum.
         pieces: deque[tuple[int, int, Bytes | None, Signal]] = deque()
@@ -360,7 +360,7 @@ class Copies:
         return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
-        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: the link that they pass, if any."""
+        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: the link that these bytes pass."""
         return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(
@@ -540,7 +540,7 @@ class PeerCopies:
 
         The copy uses the devices' link if this context has enabled access to the other device, and else goes through
         the host. If there is no link, ``p2p.without_link`` says how it goes. cause: the directive's number. Raises
-        DriverError for a device that does not exist, for a stream of neither, and when a range lies in no block.
+        DriverError for a device that does not exist, for a third device's stream, and when a range lies in no block.
         """
         with self._context.call("cuMemcpyPeerAsync", stream, cause) as call:
             api = call.api
@@ -571,7 +571,7 @@ class PeerCopies:
             await self._context.submit(packet, self._context.costs.copy_submit)
 
     async def can_access(self, peer: int) -> bool:
-        """Tell whether this device can access another's memory (cuDeviceCanAccessPeer). DriverError for no device."""
+        """Tell whether this device can access device ``peer`` (cuDeviceCanAccessPeer). DriverError if there is none."""
         with self._context.call("cuDeviceCanAccessPeer") as call:
             return self._check(call.api, peer).can_access(self._number, peer)
 

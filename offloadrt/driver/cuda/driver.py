@@ -86,8 +86,8 @@ class CudaDriver:
     """The context of one device, with the library's calls by topic: ``driver.memory.alloc``, ``driver.streams.create``.
 
     Copies, launches and prefetches take ``cause``, the number of the directive that requests them. All other calls, and
-    these without ``cause``, belong to the directive that the calling thread executes. ``number``: of the process's
-    devices, counted from 0, the one that this driver controls.
+    these without ``cause``, belong to the directive that the calling thread executes. ``number``: the device that this
+    driver controls, counted from 0 among the process's devices.
     """
 
     def __init__(self, process: DriverProcess, number: int) -> None:
@@ -114,7 +114,7 @@ class CudaDriver:
         """Stream-ordered allocations."""
 
     async def call_copy(self, stream: Stream | None = None) -> None:
-        """Charge the work of HIP's library before a copy in ``stream``; nothing without HIP, or if it captures."""
+        """Charge the work of HIP's library before a copy in ``stream``; free without HIP or in a stream capture."""
         if self.costs.copy_library and stream not in self.context.captures.streams:
             await self.context.work(self.costs.copy_library)
 

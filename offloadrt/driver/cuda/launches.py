@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Stands in place of a kernel's arguments. run: the function that does the kernel's work; None without data."""
+    """Given instead of a kernel's arguments if a function, ``run``, does the kernel's work; ``run`` None: no data."""
 
     run: Move | None
 
@@ -331,7 +331,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError if of another device."""
+        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError on another device."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

@@ -297,7 +297,7 @@ class PoolCosts:
     chunk: Annotated[int, "mempool.chunk"]
     """Smallest number of bytes that a pool requests from the driver; 0: the requested bytes, at cuMemAlloc's price."""
     grow: Annotated[float, "mempool.grow"]
-    """Time for a chunk of that size."""
+    """Time to request a chunk of the smallest size (``chunk``)."""
     grow_segment: Annotated[float, "mempool.grow_segment"]
     """Additional time for each segment of a larger chunk."""
     peer_access: Annotated[float, "mempool.peer_access"]

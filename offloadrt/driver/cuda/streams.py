@@ -138,7 +138,8 @@ class Streams:
     async def create(self, *, priority: int = 0, order: Order = "non-blocking") -> Stream:
         """Create a stream on the next hardware queue in turn (cuStreamCreate, cuStreamCreateWithPriority).
 
-        ``priority``: lower numbers go first. ``order``: its relation to the legacy default stream, unless it is this.
+        ``priority``: lower numbers go first. ``order``: "legacy" makes the legacy default stream; a "blocking" stream
+        and the legacy default stream wait for each other's commands; a "non-blocking" one waits for neither.
         """
         with self._context.call("cuStreamCreateWithPriority" if priority else "cuStreamCreate"):
             async with self._context.locked(self._costs.stream_create):

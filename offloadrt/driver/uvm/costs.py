@@ -117,9 +117,9 @@ class UvmCosts:
     eviction_policy: Annotated[str, "evict.policy"]
     """The eviction policy, which chooses the block to evict (a module of ``eviction/``)."""
     host_fault: Annotated[float, "fault.cpu_managed"]
-    """Work for a fault of the CPU on a page that the GPU owns, without mapping."""
+    """Work for a CPU fault on a page that the GPU owns; mapping costs extra (``host_map``)."""
     host_first: Annotated[float, "fault.cpu_first"]
-    """Work for a CPU fault on an untouched page, without clearing and mapping."""
+    """Work for a CPU fault on an untouched page; clearing and mapping the page cost extra."""
     host_map: Annotated[float, "fault.cpu_map"]
     """Additional work for each page that a fault maps for the CPU."""
     threshold: Annotated[float, "prefetch.threshold"]

@@ -386,7 +386,7 @@ class Service(msgspec.Struct, eq=False):
     """Collects the pages that the page-fault handler has served during one interrupt since it last sent a replay."""
 
     kernels: tuple[int, ...] | None
-    """The kernels whose faults these are; None: those of all kernels."""
+    """The kernels that had faults on the served pages; None: any kernel may have had them."""
     served: dict[int, int] = msgspec.field(default_factory=dict)
     """The served pages, as bit sets, by block number."""
     copies: list[Signal] = msgspec.field(default_factory=list)

@@ -260,7 +260,7 @@ class VaSpace:
             block.set_host_copy(pages, valid=valid)
 
     def came_home(self, index: int) -> None:
-        """On all devices with the advice accessed-by, map those pages of a block that are on the host again."""
+        """Map pages of a block that are back on the host, on each device with the advice accessed-by for them."""
         for member in self.members:
             member.map_remote_again(member.pages.block(index))
 
@@ -465,7 +465,7 @@ class VaBlocks:
         self.pages.set_state(block, pages, REMOTE)
 
     def map_remote_again(self, block: ManagedBlock) -> None:
-        """Map over the link the pages that the GPU is advised to access and cannot translate, wherever they lie.
+        """Map, over the link, a block's pages for which the GPU has the advice accessed-by but no translation.
 
         The GPU gets all system-allocated memory on the host as well, by the host's page table, at no cost.
         """
@@ -764,7 +764,7 @@ class VaBlocks:
         return written
 
     async def stop_queues(self, block: ManagedBlock, pages: PageSet, cause: int) -> None:
-        """Stop the device's queues for directive ``cause`` before it loses ``pages`` on which kernels cannot fault."""
+        """Stop the device's queues for directive ``cause`` while ``pages`` leave it, if kernels cannot fault there."""
         if block.accessed_by & pages:
             await self._queues.begin(cause)
 

@@ -295,10 +295,10 @@ def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
 
 @attrs.define
 class TeamSlots:
-    """Counts the free slots for teams (thread blocks) on all SMs together, in SMs; single SMs are not modelled."""
+    """Counts the free slots for teams (thread blocks) over all SMs together, not for each SM; the unit is one SM."""
 
     free: float
-    """The free slots, in SMs."""
+    """The free slots, in SMs: 0.5 is half of the teams that one SM holds."""
     unplaced: list[ResidentKernel] = attrs.field(factory=list)
     """The begun kernels that have fewer slots than they can use, also those without any now; by priority."""
 
@@ -356,7 +356,7 @@ class ComputeSpec:
     flops: Annotated[float, "gpu.fp64"]
     flops_single: Annotated[float, "gpu.fp32"]
     sustained: Annotated[float, "gpu.sustained_clock"]
-    """Fraction of these rates that remains when a long full load reaches the board's power limit."""
+    """Fraction of the arithmetic rates that remains when a long full load reaches the board's power limit."""
     boost_time: Annotated[float, "gpu.boost_time"]
     """Seconds for which a full load keeps the boost clock."""
     bandwidth: Annotated[float, "mem.bw"]
@@ -716,7 +716,7 @@ class MemoryTraffic:
 
 @attrs.define(eq=False)
 class Flow:
-    """Reports the copies of one DMA ring to the division of an APU's memory bandwidth.
+    """Reports the copies of one DMA ring to `MemoryTraffic`, which divides an APU's memory bandwidth.
 
     The ring calls ``begin``, sleeps for the time that the copy takes without contention, and then calls ``end`` if
     ``part``, the copy's share of a bandwidth that is contended, has been set meanwhile.

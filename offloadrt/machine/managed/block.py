@@ -115,7 +115,7 @@ def in_turns(parts: Iterable[PageSets], lots: Sequence[int] = ()) -> list[tuple[
 
 
 def begun(sets: PageSets, entries: int, few: int) -> PageSets:
-    """Return the pages of `sets` that the first ``few`` of ``entries`` fault entries report; each has equally many.
+    """Return the pages that the first ``few`` of ``entries`` fault entries report, if each page has equally many.
 
     >>> begun([(7, 0b1101), (3, 0b11)], 10, 3)
     [(7, 5)]

@@ -105,7 +105,7 @@ class ManagedAccess:
     def moved(self, places: tuple[ByteRuns, ...] | None, sector: int) -> float:
         """Return the bytes of the sectors that the whole launch moves for ``places``, its ``reads`` or ``writes``.
 
-        A sweep moves a sector once, even if several runs lie in it; a random access moves its own sector.
+        Accesses in order move a sector once, even if several runs lie in it; each random access moves a sector.
         """
         if self.scattered:
             if places is None:
@@ -184,7 +184,7 @@ class GridStride:
         return range(turn * self.blocks + first, turn * self.blocks + min(last, first + self.at_a_time))
 
     def before(self, window: int) -> int | None:
-        """Return the window (part of the loop) with the previous iteration of this window's threads; None if none."""
+        """Return the window (part of the loop) with the previous iteration of these threads; None if there is none."""
         return window - self.lots if self._turn(window) else None
 
     def ends(self, window: int) -> bool:
@@ -261,7 +261,8 @@ class Residence:
 def order_of(launch: Launch, on: Residence, swept: Sequence[int]) -> WindowOrder | None:
     """Return the order in which a launch executes its iterations in windows; None for ascending order.
 
-    A window is what the SMs hold at one time (`on`). swept: the bytes of each array's pages, for arrays read in order.
+    A window is the threads that are resident at one time. on: what the SMs can hold. swept: for each array that is
+    accessed in order, the bytes of its pages.
     """
     groups = -(-launch.teams // (on.sms * on.blocks))
     rounds = -(-launch.iterations // (launch.teams * launch.threads))
@@ -309,13 +310,14 @@ class RandomHits:
     """Number of missing pages at the time of that draw."""
 
     def forget(self) -> None:
-        """Forget which window (threads) next misses a page, as pages have gone; `next_window` finds it anew."""
+        """Drop the stored result of `next_window`, because pages have left the device since it was found."""
         self._next = -1
 
     def next_window(self, window: int, rng: np.random.Generator) -> int:
         """Return the first window (group of resident threads) from ``window`` on with an access to a missing page.
 
-        The window is chosen at random, and again after pages have left the device. It may be too early if pages came.
+        The window is chosen at random, and again after pages have left the device. Where pages have come to the device
+        since it was chosen, the window may be too early.
         """
         if self._next < window or self.watch.missing > self._drawn:
             self._drawn = self.watch.missing
@@ -372,7 +374,7 @@ class ManagedSweep:
     windows: int
     step_windows: int
     levels: tuple[int, ...]
-    """The levels of the kernel's accesses, ascending; level 0 (the first accesses) is always among them."""
+    """The levels of the kernel's accesses (numbers of loads that an address waits for), ascending, the first one 0."""
     at_level: dict[int, list[int]]
     """The indices of the accesses at each level."""
     outstanding: int
@@ -576,7 +578,7 @@ class ManagedSweep:
         return last
 
     def plan_anew(self, pages: ManagedPages, rng: np.random.Generator, done: float) -> None:
-        """Set ``until`` (the step's end) again after ``done`` of its windows, as pages have lost their translations."""
+        """Set ``until`` anew when ``done`` windows of the step are over, because pages have lost their translations."""
         at, end, longest, whole = self.at, self.end, self.step_windows, self.until - self.at
         self.at += min(int(done), whole - 1)
         self.end = self.at + 1

@@ -147,11 +147,11 @@ class ResidentWarps:
 
 @attrs.define(eq=False)
 class Warps:
-    """The progress of the warps of one window: what each has accessed, and which requests are held back.
+    """The progress of warps that are resident at one time: what each has accessed, and which requests are held back.
 
-    The accesses of a warp's lanes at one moment are a *request*. A uTLB takes the requests of its warps in the order in
-    which they are made. From the first fault on, it takes no new requests. Those under way then either find their pages
-    or are held back, as far as it has room. The uTLB goes on when no request is held back any more (L. Dunning et al.,
+    The accesses of a warp's threads at one moment are a *request*. A uTLB, the first-level table of translations of
+    some SMs, takes requests in order. From the first fault on, it takes no new ones. Earlier ones find their pages, or
+    are held back, as far as it has room. The uTLB goes on when no request is held back any more (L. Dunning et al.,
     "Replaying memory transactions while resolving memory access faults", US patent 9575892). So a request for a present
     page may wait behind one for a missing page, and the page may be gone when its turn comes.
     """

@@ -98,7 +98,7 @@ class MachineSpec:
     made_for: str | None = None
     """For a runtime's profile: the machine on whose host the costs were measured or estimated."""
     elsewhere: Mapping[str, ProfileEntry] = attrs.field(factory=dict)
-    """By key of an entry measured here: another machine's entry, for predictions as if nothing were measured here."""
+    """For each entry measured on this machine, by key: an entry from elsewhere, to predict as if none were measured."""
     _derived: dict[Any, Any] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     """Objects derived from the entries: `read` and `derived` look here first, because every run asks again."""
 

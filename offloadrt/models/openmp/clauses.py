@@ -41,7 +41,7 @@ KIND_BITS: dict[MapKind, int] = {
 
 @attrs.frozen(eq=False)
 class Map:
-    """One map clause: its items, the map type `kind`, type and modifiers as `bits` of `map_types`, and its `mapper`."""
+    """One map clause: `items`, map type (`kind`), type and modifiers as LLVM's flags (`bits`), and `mapper` or None."""
 
     items: tuple[Any, ...]
     kind: MapKind
@@ -58,7 +58,7 @@ class Maps:
 
 @attrs.frozen(eq=False)
 class Motion:
-    """A `to` or `from` clause (`kind`) of `target update`, with its items, bits of `map_types`, and mapper or None."""
+    """A `to` or `from` clause (`kind`) of `target update`: items, LLVM's map-type flags (`bits`), mapper or None."""
 
     items: tuple[Any, ...]
     kind: Literal["to", "from"]

@@ -283,7 +283,7 @@ class HostThread(RoutineCaller):
         await self.taskwait()
 
     async def taskwait(self, *depends: Depend, nowait: bool = False) -> None:
-        """Wait for this thread's deferred tasks; with `depends`, only for those that these order first.
+        """Wait for this thread's deferred tasks; with `depends`, for those that must precede a task with these clauses.
 
         nowait: make an empty task after them instead, on which others can depend. LLVM 22 waits nevertheless, but
         programs may not rely on that. Raises ValueError for `nowait` without a depend clause.

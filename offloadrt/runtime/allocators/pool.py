@@ -16,7 +16,7 @@ from offloadrt.runtime.allocators.llvm import LlvmMemoryManager
 
 
 class Pool(LlvmMemoryManager):
-    """Keeps freed blocks that the program requested, of any size, for reuse (JACC's pool U)."""
+    """Keeps freed blocks that the program requested, of any size, for reuse, as pool U of the compiler JACC does."""
 
     title = "pool"
 
@@ -25,6 +25,6 @@ class Pool(LlvmMemoryManager):
 
 
 class InternalPool(Pool):
-    """Keeps freed small blocks that the runtime itself requested, for reuse (JACC's pool I)."""
+    """Keeps freed small blocks that the runtime itself requested, for reuse, as pool I of the compiler JACC does."""
 
     title = "internal pool"

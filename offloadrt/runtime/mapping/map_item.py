@@ -33,7 +33,7 @@ class MapItem:
     """One map item of a directive: what clang passes to LLVM's runtime for one piece of host memory or one value.
 
     base, begin: host addresses (an ATTACH or PTR_AND_OBJ item's base is that of the pointer). size: bytes from `begin`.
-    type: the bits of `map_types`, decoded in `flags`. section: (begin, size). value: what a LITERAL item passes.
+    type: LLVM's map-type bits, decoded in `flags`. section: (begin, size). value: the argument of a LITERAL item.
     dimensions: the dimensions of a strided update (NON_CONTIG), outermost first; `size` is then their number.
     owner: the array in which the pointer of an ATTACH or PTR_AND_OBJ item is stored, if any. pointee: the pointer's
     value if the owner has no values; None stands for the address of `array`.

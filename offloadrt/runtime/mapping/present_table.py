@@ -215,7 +215,7 @@ class Lookup:
 
 
 class PresentTable:
-    """The present table of one device, by host address. lookup_s: seconds of a search; level_s: more for each level."""
+    """One device's present table. A search takes lookup_s seconds, and level_s more per level of the tree above 5."""
 
     __slots__ = ("_begins", "_entries", "_level_s", "_lookup_s", "generation", "known", "search_s")
 

@@ -234,7 +234,7 @@ class AmdgpuResources:
             self._signal_lock.release()
 
     def give_back_done(self, stream: AmdgpuStream, signals: int, blocks: int) -> None:
-        """Return up to that many signals and blocks, of completed work, from a stream to their pools."""
+        """Return at most `signals` signals and `blocks` blocks of a stream's completed work to their pools."""
         signals = min(signals, stream.signals)
         self._free_signals += signals
         stream.signals -= signals

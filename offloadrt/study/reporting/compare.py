@@ -45,7 +45,7 @@ _NO_TIME = TimeShare(0.0, 0.0)
 
 @attrs.frozen
 class Compared:
-    """A measure of a variant: the value of its run, or the median if the variant was run several times.
+    """A measured number of a variant (a compared run): its value, or the median if the variant was run several times.
 
     `ratio` is the baseline's value over the variant's; it is None if the variant's value is 0. `cov` is the coefficient
     of variation over the runs, None for one run.

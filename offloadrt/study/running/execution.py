@@ -470,7 +470,7 @@ class ClockedRun(Run, trio.abc.Clock):
 
 
 def observer_of(perfetto: Path | None) -> CausalObserver | None:
-    """Make the observer that records who resumes whom, for the file `perfetto`; None without a file. UserError."""
+    """Make the observer for a trace file `perfetto`; None without a file. UserError if its extension is missing."""
     observer: CausalObserver | None = None if perfetto is None else installed(TRACE_FILES, "perfetto").observer()
     return observer
 

@@ -343,7 +343,8 @@ class Windows:
 
     Without any window, the whole run is measured. ledger: returns the counts of the whole run so far. calls: the object
     in which the machine counts API calls. sample_phases: whether some iterations (steps) of long loops are not run;
-    `phases` chooses them. All figures then include an estimate of the steps that are not run; `spans` does not.
+    `phases` chooses them. All figures then include an estimate of the steps that are not run, except `spans`, which has
+    (begin, end, actor that closed it) of each window.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ def grouped(scenarios: Iterable[ListedScenario]) -> list[ListedScenario]:
 
 
 def file_of(name: str) -> Path | None:
-    """Return the package's file with the scenario of this name: the file so named, or the one in its index."""
+    """Return the package's file of the scenario `name`: the one called so, or the one in the index of scenarios."""
     if (same_name := folder() / f"{name}.py").is_file():
         return same_name
     for path, scenarios in indexed().items():

@@ -277,7 +277,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def gathered(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for a scenario's function; values of an attrs class's fields become one object."""
+    """Return the arguments for a scenario's function; for an argument of an attrs class, make it from its fields."""
     arguments = dict(values)
     for argument, kind in _groups(function):
         given = {field: arguments.pop(field) for field in attrs.fields_dict(kind) if field in arguments}
