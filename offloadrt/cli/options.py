@@ -75,7 +75,7 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Return a spec without its axes (fields with several values, as `h100,mi300a`), and then the axes by name."""
+    """Return (the spec without fields that have several values, as `h100,mi300a`; the values of each such field)."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes

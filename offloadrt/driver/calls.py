@@ -274,7 +274,7 @@ class DriverCall(msgspec.Struct, eq=False):
         return self
 
     def takes(self, **arguments: int | str) -> None:
-        """Record the call's arguments for the causal log, such as `bytes` and the `address` on the device."""
+        """Report the call's arguments, such as `bytes` and the `address` on the device, to the run's observer."""
         trace = self.accounts.trace
         if trace is not None and trace.causal_log is not None:
             trace.causal_log.called_with(self.accounts.sim.current, arguments)
@@ -306,7 +306,7 @@ class Touching:
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, size in bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""
     serial_s: float = 0.0
-    """Seconds that the kernel takes on top of its work."""
+    """Seconds that the kernel takes in addition to its work, for instance to follow a pointer to a global."""
     fault: Callable[[AccessFault], None] | None = None
     """Called when the kernel dies at a missing page, because XNACK is off."""
     accesses: Accesses = ()

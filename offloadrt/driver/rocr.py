@@ -295,7 +295,7 @@ class AsyncHandler:
         return self.mailbox.name
 
     def start(self) -> None:
-        """Spawn the thread."""
+        """Spawn the actor (simulated task) of the thread that runs handlers."""
         self._servers.start()
 
     def submit(self, handler: RunHandler) -> None:

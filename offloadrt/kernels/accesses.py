@@ -200,7 +200,7 @@ class ArrayAccess:
     text: str
     line: int
     index: tuple[Polynomial | None, ...]
-    """One polynomial for each dimension."""
+    """The polynomial of each dimension's index; None for an index that is no polynomial."""
     loops: frozenset[str]
     """Symbols of the loops with whose variables the index varies."""
     through: frozenset[str]

@@ -235,7 +235,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """Return the functions that an interpreted body calls, by their names in the rewritten source (`build`)."""
+    """Return the functions that a kernel's source, rewritten by `build` for the interpreter, calls; by name there."""
     return {
         "_load": _load,
         "_within": _within,
@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions that a compiled body calls, by their names in its source. ImportError without Numba."""
+    """Return the functions that a kernel's source, rewritten by `build` for Numba, calls. ImportError without Numba."""
     import numba
 
     own = numba.njit(error_model="python")

@@ -58,9 +58,9 @@ class AccessStream:
     level: int
     """Number of loads of other arrays, each dependent on the one before, that must precede the first access."""
     read: float
-    """Elements loaded from memory."""
+    """Number of elements loaded from memory."""
     written: float
-    """Elements stored to memory."""
+    """Number of elements stored to memory."""
     places: float
     """The number of accessed runs; a run that is accessed again counts again."""
     among: float

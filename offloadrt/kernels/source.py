@@ -82,7 +82,7 @@ class Source:
 
     @property
     def body(self) -> list[ast.stmt]:
-        """Return the statements, without the docstring."""
+        """Return the function's statements, without its docstring."""
         first, *rest = self.tree.body
         is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
         return rest if is_text and isinstance(first.value.value, str) else self.tree.body  # type: ignore[attr-defined]

@@ -136,7 +136,7 @@ class HardwareQueue(DeviceQueue[StreamCommand]):
         """Submission times of the packets in the mailbox."""
 
     def submit(self, packet: StreamCommand) -> None:
-        """Append a packet."""
+        """Append a packet, such as a copy or a kernel, to the queue."""
         self._behind.rise()
         self._submitted.append(self.sim.now)
         if self.injector is not None and self._is_unseen(self.injector, packet, self.mailbox.put):
@@ -144,7 +144,7 @@ class HardwareQueue(DeviceQueue[StreamCommand]):
         self.mailbox.put(packet)
 
     async def run(self) -> None:
-        """Dispatch packets in order, for ever (the actor)."""
+        """Dispatch the queue's packets in order, for ever (this is the actor)."""
         while True:
             packet = await self.mailbox.get()
             if type(packet) not in PACKETS:

@@ -96,7 +96,7 @@ class Servers(Generic[M]):
         self.queued = LevelOverTime(self._sim)
 
     def start(self) -> None:
-        """Spawn one server."""
+        """Spawn one server actor (simulated task)."""
         name = self._name(self.number)
         self.number += 1
         self.idle += 1

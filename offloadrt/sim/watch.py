@@ -103,7 +103,7 @@ class TrioWatch(trio.abc.Instrument):
             self.wake_up()
 
     def wake_up(self) -> None:
-        """Watch every wake-up from now on."""
+        """Begin to watch the wake-ups of Trio's tasks, if `begin` was called with `dormant`."""
         if self.dormant:
             self.dormant = False
             trio.lowlevel.add_instrument(self)

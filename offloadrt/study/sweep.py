@@ -89,7 +89,7 @@ class Point:
 
 @attrs.define
 class Keys:
-    """Computes the keys of many points; each program and machine is read once and must not change meanwhile."""
+    """Computes points' keys (`Point.key`); each program and machine is read once and must not change meanwhile."""
 
     _known: dict[tuple[str, str | None, str | None], tuple[str | None, str]] = attrs.field(factory=dict)
 

@@ -155,14 +155,14 @@ class LockWait(Event):
 
 @event
 class LockAcquire(Event):
-    """An actor got the lock."""
+    """An actor got the lock named `lock` and holds it from now on."""
 
     lock: str
 
 
 @event
 class LockRelease(Event):
-    """The holder released the lock."""
+    """The holder released the lock named `lock`."""
 
     lock: str
 

@@ -44,7 +44,7 @@ class JsonLines:
         self._bound: dict[int, Any] = {}
 
     def write(self, rows: Sequence[Row], /) -> None:
-        """Write some rows to the log."""
+        """Write some rows of the trace (events) to the log."""
         for label, time_ps, actor, device, queue, cause, *payload in rows:
             kind = EVENTS[label]
             if label == "ActorSpawned":
@@ -64,7 +64,7 @@ class JsonLines:
             method(label, **fields)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the log's file."""
         self._file.close()
 
 

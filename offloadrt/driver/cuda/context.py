@@ -363,7 +363,7 @@ class DriverCosts:
     allocate_segment: Annotated[float, "alloc.cudaMalloc_large"]
     """Time of an allocation for which the kernel driver has to hand out a segment."""
     further_segment: Annotated[float, "alloc.cudaMalloc_segment"]
-    """Additional time for each further segment."""
+    """Additional time for each segment of the allocation after the first."""
     free: Annotated[float, "alloc.cudaFree"]
     free_managed: Annotated[float, "alloc.cuMemFree_managed"]
     free_segment: Annotated[float, "alloc.cudaFree_large"]
@@ -436,11 +436,11 @@ class WaitingCosts:
 class Waiting:
     """Lets the threads of one context wait for the device: by spinning, by yielding the core, or asleep.
 
-    Schedules ``auto``, ``yield``: a thread has no core while it waits, and returns ``sync.latency`` after the end, as
-    soon as a core is idle. CUDA's auto spins while a process has at most as many contexts as the host has cores. Here
+    Schedules ``auto``, ``yield``: a thread has no core while it waits, and returns ``wake`` seconds after the end, when
+    a core is idle. CUDA's auto spins while a process has at most as many contexts as the host has cores. Here
     only a thread that is pinned to a core spins then: otherwise, spinning matters only if another thread wants the
     core. ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.
-    ``blocking_sync``: it sleeps, and waking it takes longer. wake: the seconds of ``sync.latency``.
+    ``blocking_sync``: it sleeps, and waking it takes longer. ``wake``: the profile's ``sync.latency``.
     """
 
     def __init__(self, machine: Machine, wake: float) -> None:
@@ -505,8 +505,8 @@ class Locked:
 class Context:
     """The state that all calls on the process's device ``number`` share: the context lock, the streams and the costs.
 
-    ``lock`` is taken for the work of every call. A thread that had to wait needs ``driver.handover`` to wake up, and
-    ``driver.handoff`` says whether others can take the lock meanwhile.
+    ``lock`` is taken for the work of every call. The profile says how many seconds a thread that had to wait needs to
+    wake up (``driver.handover``), and whether others can take the lock meanwhile (``driver.handoff``).
     """
 
     def __init__(self, process: DriverProcess, number: int, costs: DriverCosts) -> None:

@@ -173,13 +173,13 @@ class GraphCosts:
 
     instantiate: Annotated[float, "graph.instantiate"]
     instantiate_node: Annotated[float, "graph.instantiate_node"]
-    """Additional time for each node."""
+    """Additional time to instantiate a graph for each of its nodes."""
     add_node: Annotated[float, "graph.add_node"]
     """Time to add one node to a graph under construction."""
     launch: Annotated[float, "graph.launch"]
     """Time of a graph launch under the context lock."""
     launch_node: Annotated[float, "graph.node"]
-    """Additional time for each node, under the context lock."""
+    """Additional time of a launch for each node of the graph, under the context lock."""
     gap: Annotated[float, "graph.gap"]
     """On the device, the time from the end of a kernel's predecessors in the graph to its first team."""
 

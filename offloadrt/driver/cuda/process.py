@@ -119,7 +119,7 @@ class MemPool:
         return address in self._allocated
 
     def add_chunk(self, address: int, size: int) -> None:
-        """Add a chunk of device memory to the pool."""
+        """Add to the pool a chunk of device memory, ``size`` bytes at ``address``, that the driver has provided."""
         self._chunks[address] = size
         self._free.append(FreeRange(address, size, address))
         self._reserved_high = max(self._reserved_high, self.reserved)

@@ -372,7 +372,7 @@ class FaultHandlerStatistics:
     """Statistics of the handler; times are in virtual seconds. busy_s + idle_s is the time elapsed with one worker."""
 
     busy_s: float
-    """Time in batches, so far."""
+    """Time in which the handler worked on batches of faults, so far."""
     idle_s: float
     wait_s: float
     """Time for which kernels were stalled, minus the copies' time and the time to serve each kernel's own faults."""

@@ -127,15 +127,15 @@ class Thrashing:
         block = self._blocks.get(index)
         return 0 if block is None else block.thrashing
 
-    def hint(self, index: int, place: int, side: Side, now: float) -> Hint:
+    def hint(self, index: int, number: int, side: Side, now: float) -> Hint:
         """Decide how to serve a fault of ``side`` (host or device) on a page (``uvm_perf_thrashing_get_hint``).
 
-        index: the block's number. place: the page's number in the block. now: virtual seconds.
+        index: the block's number. number: the page's number in the block. now: virtual seconds.
         """
         block, rules = self._blocks.get(index), self.rules
-        if block is None or block.pages is None or not block.thrashing >> place & 1:
+        if block is None or block.pages is None or not block.thrashing >> number & 1:
             return Hint.MIGRATE
-        page = block.pages[place]
+        page = block.pages[number]
         if side in page.throttled:
             if now < page.until and side != page.favoured:
                 return Hint.THROTTLE
@@ -151,19 +151,19 @@ class Thrashing:
             page.favoured = side
         if page.pinned_to is not None:
             if page.pinned_to == "host" or side == page.favoured:
-                return self._pin(page, index, place, "host", now)
+                return self._pin(page, index, number, "host", now)
             return self._throttle(page, side)
         if side != page.favoured:
             return self._throttle(page, side)
         if page.throttlings >= rules.pin_threshold:
-            return self._pin(page, index, place, side, now)
+            return self._pin(page, index, number, side, now)
         return Hint.MIGRATE
 
-    def throttled_until(self, index: int, place: int) -> float:
-        """Return the virtual time until which faults on a page are delayed. place: the page's number in the block."""
+    def throttled_until(self, index: int, number: int) -> float:
+        """Return the virtual time until which faults on a page are delayed. number: the page's number in the block."""
         block = self._blocks[index]
         assert block.pages is not None
-        return block.pages[place].until
+        return block.pages[number].until
 
     def _throttle(self, page: _Page, side: Side) -> Hint:
         if side not in page.throttled:

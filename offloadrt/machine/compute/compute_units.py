@@ -139,7 +139,7 @@ class ComputeUnits:
         self._tally = _Tally()
 
     async def run(self) -> None:
-        """Serve messages and the ends of kernels for ever."""
+        """Handle messages and the ends of kernels, for ever (this is the actor)."""
         sim, mailbox, launching, first = self.sim, self.mailbox, self._launching, self._share.first
         while True:
             if (traffic := self.traffic) is not None and traffic.shared:

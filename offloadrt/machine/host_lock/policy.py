@@ -23,7 +23,7 @@ class LockRequest(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def seconds(self) -> float:
-        """Return the virtual seconds of the thread's first work under the lock, without noise and wake-up cost."""
+        """Return the virtual seconds of the thread's first work under the lock, without jitter and wake-up cost."""
         return self.asked[0]
 
     @property

@@ -142,7 +142,7 @@ class CopyEngines:
         return {self.spec.direction: self.bytes}
 
     def start(self) -> None:
-        """Spawn the engines."""
+        """Spawn the actors (simulated tasks) of the engines."""
         for _ in range(self.spec.engines):
             self._servers.start()
 
@@ -408,7 +408,7 @@ class RemotePort:
 # contends with all others by what it does, without a rule of its own.
 @attrs.frozen
 class RelaySpec:
-    """Costs of a copy through the host or a neighbour in addition to its transfers, and the size of its pieces."""
+    """Costs of a copy through the host or a third device in addition to its transfers, and the size of its pieces."""
 
     latency: Annotated[float, "p2p.staged_latency"]
     """Seconds of latency, once for each copy."""

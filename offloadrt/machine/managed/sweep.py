@@ -102,27 +102,27 @@ class ManagedAccess:
             return 1.0
         return 1.0 - self.picked.left_out(size, self.nbytes)
 
-    def moved(self, places: tuple[ByteRuns, ...] | None, sector: int) -> float:
-        """Return the bytes of the sectors that the whole launch moves for ``places``, its ``reads`` or ``writes``.
+    def moved(self, touched: tuple[ByteRuns, ...] | None, sector: int) -> float:
+        """Return the bytes of the sectors that the whole launch moves for ``touched``, its ``reads`` or ``writes``.
 
         Accesses in order move a sector once, even if several runs lie in it; each random access moves a sector.
         """
         if self.scattered:
-            if places is None:
+            if touched is None:
                 return self.scattered * sector
-            return math.fsum([runs.moved(sector) for runs in places])
-        if places is None:
-            places = (ByteRuns(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
+            return math.fsum([runs.moved(sector) for runs in touched])
+        if touched is None:
+            touched = (ByteRuns(1.0, self.nbytes, even=True),) if self.picked is None else (self.picked,)
         sectors = (-(-(self.begin + self.nbytes) // sector) - self.begin // sector) * sector
-        evenly = math.fsum([runs.moved(sector) for runs in places if runs.even]) / sectors
-        at_random = math.prod([runs.left_out(sector, sectors) for runs in places if not runs.even])
+        evenly = math.fsum([runs.moved(sector) for runs in touched if runs.even]) / sectors
+        at_random = math.prod([runs.left_out(sector, sectors) for runs in touched if not runs.even])
         left_out = max(1.0 - evenly, 0.0) * at_random
         return sectors * (1.0 - left_out)
 
-    def request(self, places: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
-        """Return the mean bytes of a request over the link: the sectors of a cache ``line`` that ``places`` touch."""
-        lines = self.moved(places, line)
-        return self.moved(places, sector) / lines * line if lines else line
+    def request(self, touched: tuple[ByteRuns, ...] | None, sector: int, line: int) -> float:
+        """Return the mean bytes of a request over the link: sectors in a cache ``line`` with ``touched`` bytes."""
+        lines = self.moved(touched, line)
+        return self.moved(touched, sector) / lines * line if lines else line
 
 
 Accesses = tuple[ManagedAccess, ...]
@@ -611,12 +611,12 @@ class ManagedSweep:
                 reads, writes = (access.moved(places, sector) for places in (access.reads, access.writes))
                 yield place, device, part * reads, part * writes
 
-    def host_pages(self, pages: ManagedPages, place: int) -> PageSets:
+    def host_pages(self, pages: ManagedPages, number: int) -> PageSets:
         """Return the pages of system-allocated memory that an access may reach over the host's link in this step.
 
-        place: index of the access among the kernel's accesses. A step is the kernel's work up to its next missing page.
+        number: the access's index among the kernel's. A step is the kernel's work up to its next missing page.
         """
-        access, picks = self.accesses[place], self.picks[place]
+        access, picks = self.accesses[number], self.picks[number]
         everywhere = access.scattered or self.order is not None or self.resident is not None
         low, high = self._all(pages, access) if everywhere else self._pages(pages, access, self.at, self.until)
         first = low // pages.per_block

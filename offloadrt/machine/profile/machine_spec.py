@@ -84,7 +84,7 @@ class MachineSpec:
     name: str
     title: str
     path: str
-    """The file's path in messages."""
+    """The path of the profile's file, as messages show it."""
     notes: tuple[str, ...]
     sources: dict[str, str]
     """The texts of the sources, by the key that entries use."""

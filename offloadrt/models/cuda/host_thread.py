@@ -476,7 +476,7 @@ class HostThread(CallingThread):
         return await driver.events.create(timing=timing, blocking_sync=blocking_sync)
 
     async def event_destroy(self, event: TimedEvent) -> None:
-        """Destroy an event (cudaEventDestroy)."""
+        """Destroy an event (cudaEventDestroy); threads that wait for it go on waiting."""
         await (await self._context_on(event.device)).driver.events.destroy(event)
 
     async def event_record(self, event: TimedEvent, stream: Stream | DefaultStream | None = None) -> None:

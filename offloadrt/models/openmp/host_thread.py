@@ -279,7 +279,7 @@ class HostThread(RoutineCaller):
         await super().barrier()
 
     async def leave_team(self) -> None:
-        """Wait for the deferred tasks of this thread."""
+        """Wait for this thread's deferred tasks at the end of its part of a parallel region."""
         await self.taskwait()
 
     async def taskwait(self, *depends: Depend, nowait: bool = False) -> None:
@@ -369,7 +369,7 @@ class HostThread(RoutineCaller):
         return data_construct(self.declarations, "target update", clauses, device, nowait)
 
     def run(self, construct: Construct) -> Running:
-        """Run a prepared construct."""
+        """Run a construct that `construct_target` or `construct_target_update` has prepared."""
         name, work, depends = construct.name, construct.work, construct.depends
         device = chosen(self, construct.device)
         on_host = device == self.program.num_devices

@@ -58,9 +58,9 @@ class MapFlags:
     not_mapped: bool
     skipped: bool
     counted: bool
-    """Whether mapping counts the entry up; members and a mapper function's first component do not."""
+    """Whether mapping increments the entry's reference count; a struct's members and a mapper's first item do not."""
     counted_down: bool
-    """Whether unmapping counts the entry down; unlike `counted`, PTR_AND_OBJ members do, too."""
+    """Whether unmapping decrements the entry's reference count; unlike `counted`, PTR_AND_OBJ members do, too."""
 
 
 @functools.lru_cache(4096)

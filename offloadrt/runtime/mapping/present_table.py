@@ -172,7 +172,7 @@ class TargetPointer(msgspec.Struct, eq=False):
     is_new: bool = False
     """Whether the entry is new; for a member of a struct: whether the struct's entry has only one reference."""
     is_last: bool = False
-    """Whether the count-down removed the last reference."""
+    """Whether this look-up, for an unmapping, removes the last reference."""
 
     @property
     def is_host(self) -> bool:

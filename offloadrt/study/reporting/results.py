@@ -140,7 +140,7 @@ class Interval:
     high: float
     seed: int
     values: tuple[float, ...]
-    """The number in each draw."""
+    """The number's value in each draw."""
 
     @classmethod
     def of(cls, nominal: float, values: Sequence[float], seed: int) -> Interval:

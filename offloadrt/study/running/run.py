@@ -351,8 +351,8 @@ class Run:
     def steps(self, count: int) -> Iterator[int]:
         """Yield the numbers of a loop's steps, as `range(count)` does: `for step in run.steps(100):`.
 
-        In a run with `sample_phases`, only a few steps of a long loop are run, which stand for the others (group
-        `offloadrt.phases`). So each step must leave the program, except for results, in the state in which it began.
+        In a run with `sample_phases`, only a few steps of a long loop are run, and the times of the others are
+        estimated. So each step must leave the program, except for results, in the state in which it began.
         """
         return self.windows.phases.steps(count)
 

@@ -202,7 +202,7 @@ class Ledger:
     bytes: Mapping[str, float] = attrs.field(factory=dict)
     faults: Mapping[str, float] = attrs.field(factory=dict)
     managed: Mapping[str, ManagedFigures] = attrs.field(factory=dict)
-    """Managed memory, by the name of the object."""
+    """Page faults on managed memory, and bytes moved, by the name of the object."""
     algorithms: Mapping[str, float] = attrs.field(factory=dict)
     """Counts of a stdpar (C++ standard parallelism) program's algorithms; `barriers` has its barriers by decision."""
     barriers: Mapping[Hashable, float] = attrs.field(factory=dict)
