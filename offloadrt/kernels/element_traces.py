@@ -64,7 +64,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """Loads from one array, or `stores` there; for each access its thread (`lanes`), time step and element's index."""
+    """The loads from one array, or the stores (`stores`): for each one its thread (`lanes`), time step and element."""
 
     array: str
     stores: bool

@@ -41,7 +41,7 @@ class WorkQueue(Protocol):
 
 @attrs.frozen
 class Signalled:
-    """Event: the running thread or task signals `what`; whoever awaits `what` comes after all that it has done."""
+    """Event: the running thread or task signals `what`: all its work so far precedes that of whoever awaits `what`."""
 
     what: Hashable
 

@@ -311,7 +311,8 @@ class Copies:
     ) -> None:
         """Copy from the device to the host (cuMemcpyDtoHAsync) for directive number ``cause``.
 
-        Pinned memory is written when the copy completes, pageable memory before the call returns. pinned: as in `htod`.
+        Pinned memory is written when the copy completes, pageable memory before the call returns. pinned: the caller
+        knows that the memory is pinned; otherwise the driver finds out.
         """
         with self._context.call("cuMemcpyDtoHAsync", stream, cause) as call:
             call.takes(bytes=nbytes, address=src)

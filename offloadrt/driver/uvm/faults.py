@@ -135,7 +135,7 @@ class FaultBatches(Sequence[FaultBatch]):
 
 @attrs.frozen
 class ReplayPolicy:
-    """Says when the page-fault handler sends a replay, and whether it first flushes the fault buffer."""
+    """Says when the handler has the GPU retry faulted accesses (a replay), and whether it flushes the buffer first."""
 
     after: Literal["block", "batch", "buffer"]
     """What must have been served before a replay: a block's faults in a batch, a batch, or the whole buffer."""

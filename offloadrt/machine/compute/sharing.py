@@ -60,7 +60,7 @@ class GpuContext:
     def costs(self, launch: Launch, small_pages: float | None = None) -> LaunchCosts:
         """Return the time and the rates of a launch on a device that does nothing else.
 
-        `small_pages`: the fraction of the memory bandwidth that the launch gets on small pages; None without any.
+        `small_pages`: the fraction of the memory bandwidth that the launch gets if it uses small pages; else None.
         """
         # A launch is known by its identity, because hashing one is slow. The entry holds the launch, so no other object
         # can get its id.

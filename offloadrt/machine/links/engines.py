@@ -150,7 +150,7 @@ class CopyEngines:
         """Transfer ``nbytes`` while the caller waits; await the result at once.
 
         number, cause: the copy's number and its directive's. memory: the copy's other end, such as ``pinned``.
-        pauses_s: seconds between pieces, in all. The caller holds an idle engine itself; else the transfer queues up.
+        pauses_s: seconds between pieces, in all. The transfer is queued if no engine is idle.
         """
         done = Signal(self.sim, self._copy_name)
         packet = CopyPacket(number, _INTERNAL, cause, self._way, nbytes, memory, None, done, None, pauses_s)

@@ -78,7 +78,7 @@ Mapper = Callable[[Any], Iterable[Any]]
 def expand(
     item: Any, bits: int, kind: str, mapper: Mapper | None, declared: dict[type, Mapper]
 ) -> Iterable[tuple[HostArray | Section | Member | StructPointee, int, str]]:
-    """Return (what is mapped, bits of the map type, its name) for everything that an item of a list stands for.
+    """Return (what is mapped, bits of the map type, its name) for all that an item of a map clause stands for.
 
     bits, kind: the map type's bits and name. mapper: the clause's mapper, if it has one. declared: the mappers by
     class. Raises TypeError for an object without a mapper.

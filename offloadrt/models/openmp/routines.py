@@ -349,7 +349,7 @@ class RoutineCaller(ProgramThread):
         return pointer
 
     def omp_init_allocator(self, *, pinned: bool = False) -> OmpAllocator:
-        """Make an allocator of the default memory space (omp_init_allocator). pinned: omp_atk_pinned."""
+        """Make an allocator of host memory (omp_init_allocator), which is page-locked if `pinned` (omp_atk_pinned)."""
         return OmpAllocator(pinned)
 
     async def omp_alloc(

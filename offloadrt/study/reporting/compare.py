@@ -70,7 +70,7 @@ class ComparedCall:
 
 @attrs.frozen
 class Difference:
-    """Host-thread time of one category in the baseline run and the compared one (variant): virtual seconds, shares."""
+    """Host threads' time of one category in the baseline run and the variant: virtual seconds, and shares (0 to 1)."""
 
     category: str
     baseline_s: float

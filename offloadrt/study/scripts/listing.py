@@ -43,7 +43,7 @@ LISTED = list[ListedScenario]
 
 
 class IndexedFile(msgspec.Struct):
-    """An entry of the index for one file: the digest of its content, and the listing of its scenarios."""
+    """An entry, for one file, of the index of scenarios: the digest of its content, and its listed scenarios."""
 
     digest: str
     scenarios: list[ListedScenario]
