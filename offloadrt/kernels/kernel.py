@@ -390,8 +390,8 @@ def kernel(
     reads, writes: the parameters whose arrays a body over views reads, and writes; they decide which managed memory
     moves. Without them, a run on managed memory warns, and assumes that the body reads and writes all arrays whole.
     arrays: what the body does with each array, in more detail (`ArrayUse`). Other keywords are fields of `Kernel`.
-    Raises SourceRefused, with file and line, for a function without costs that has a loop outside of the subset, and
-    KernelError for a parameter that the function does not have.
+    Raises SourceRefused, with file and line, for a function without costs that has a loop which offloadrt cannot read,
+    and KernelError for a parameter that the function does not have.
     """
 
     def make(function: Body) -> Kernel:

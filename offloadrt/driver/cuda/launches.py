@@ -331,7 +331,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError on another device."""
+        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError if the device differs."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

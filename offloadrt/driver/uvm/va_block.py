@@ -40,7 +40,7 @@ from offloadrt.trace import FaultPhase, fault_phases
 
 
 class Moving(msgspec.Struct, frozen=True, eq=False):
-    """A fetch (to the device) or an eviction whose copy goes on. An evicted block has given up its memory already."""
+    """A fetch (to the device) or an eviction whose copy is in progress; an evicted block has no device memory now."""
 
     signal: Signal
     """Set when the pages have arrived and the block's lock has been released."""
@@ -467,7 +467,7 @@ class VaBlocks:
     def map_remote_again(self, block: ManagedBlock) -> None:
         """Map, over the link, a block's pages for which the GPU has the advice accessed-by but no translation.
 
-        The GPU gets all system-allocated memory on the host as well, by the host's page table, at no cost.
+        System-allocated memory on the host is mapped as well, at no cost, because the GPU uses the host's page table.
         """
         if block.system and (there := block.system & block.on_host & ~(block.resident | block.remote)):
             self.pages.set_state(block, there, REMOTE)

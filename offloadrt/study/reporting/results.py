@@ -224,7 +224,7 @@ class Result:
     algorithms: dict[str, int] = attrs.field(factory=dict)
     """Counts of a stdpar program's algorithms (`RunStatistics.algorithms`); empty for other models."""
     phases: list[SampledPhase] = attrs.field(factory=list)
-    """The sampled phases. All figures include an estimate of the skipped instances."""
+    """The sampled phases. All figures include an estimate of the repetitions (instances) that were skipped."""
     warnings: list[str] = attrs.field(factory=list)
     """Likely mistakes, such as an override far outside of its entry's range, or more host threads than cores."""
     repeats: list[RepeatedRun] = attrs.field(factory=list)
