@@ -190,7 +190,7 @@ class GraphExec:
 
     graph: CapturedGraph
     lanes: list[Stream]
-    """The graph's own streams: one for the nodes of each lane from 1 on; lane 0 goes into the launch's stream."""
+    """The graph's own streams, one for each lane (nodes that share a stream) but lane 0, which uses the launch's."""
     last: Signal | None = None
     """Completion of the graph's last launch; the next launch comes after it."""
     destroyed: bool = False
