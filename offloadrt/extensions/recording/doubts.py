@@ -54,7 +54,7 @@ def loaded(path: Path) -> list[Recording]:
 
 
 def doubts(runs: Iterable[Recording]) -> Iterable[str]:
-    """Yield what is doubtful in the numbers of each run, and what to do about it, each in a sentence."""
+    """Yield, for each run, sentences on numbers that may be wrong, such as outliers, and on what to do about them."""
     for run in runs:
         for text in doubts_of(run):
             again = "" if text.startswith("costs") else f"; if the host was busy, {_AGAIN[bool(run.meta.host_times)]}"
@@ -62,7 +62,7 @@ def doubts(runs: Iterable[Recording]) -> Iterable[str]:
 
 
 def doubts_of(recording: Recording) -> list[str]:
-    """Return what makes the numbers of a recording doubtful, each in a sentence with the source line."""
+    """Return sentences on numbers of a recording that may be wrong, such as times, each with a source line."""
     found = [f"straggler: {text}" for text in stragglers_of(threads_of(recording), recording)]
     repeats = recording.columns["record.repeats"]
     late = slow_repeats(repeats, _places(recording)) if repeats.shape[1] else _slow_intervals(recording)
@@ -207,10 +207,13 @@ def _longest(one: SlowPlace) -> tuple[float, str, str]:
 # ---------------------------------------------------------------------- ranges
 @attrs.frozen
 class RepeatRange(InputRange):
-    """The range of a program's host time over its median: each recorded repeat's ratio is equally likely."""
+    """The range of a recorded program's host time, as a factor of the median over the repeats of the recording.
+
+    A random draw takes a value between the smallest and the largest repeat; each repeat's ratio is equally likely.
+    """
 
     ratios: tuple[float, ...] = attrs.field(kw_only=True)
-    """For each repeat, its host time divided by that of the medians."""
+    """For each repeat of the recorded program, its host time divided by the median's."""
 
     def _value(self, where: str | float) -> float:
         """Return 1 at the mean, for which the medians are played, or the given quantile of the repeats' ratios."""
@@ -227,7 +230,10 @@ class RepeatRange(InputRange):
 
 @attrs.frozen
 class RecordedRanges:
-    """The ranges of a recorded program's host times and kernel costs; None stands for a value without a range."""
+    """The ranges of a recorded program's host times and kernel costs; None stands for a value without a range.
+
+    `host_times` is a factor of the median times over the repeats, `kernel_costs` one of the costs of traced launches.
+    """
 
     host_times: RepeatRange | None
     kernel_costs: InputRange | None
@@ -250,7 +256,7 @@ class RecordedRanges:
         return cls(times, costs)
 
     def drawn(self, recording: Recording) -> Recording:
-        """Return the recording with the host times and kernel costs that this run's random draws select."""
+        """Return the recording with the host times and kernel costs that this run's random samples have chosen."""
         meta, columns = recording.meta, recording.columns
         if self.host_times is not None and (wanted := self.host_times.at()) != 1.0:
             columns = at_times(columns, meta.host_times, wanted)

@@ -18,7 +18,7 @@ class Tool(Protocol):
     """
 
     def target_map(self, device: int, call: str, items: Sequence[MapItem]) -> None:
-        """Note that a directive (`call`) begins to work on these map items, once (OMPT's `target_map_emi`)."""
+        """Take note of the map items of a directive, `call`, which begins to work on them (OMPT's `target_map_emi`)."""
 
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int

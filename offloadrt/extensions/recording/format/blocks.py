@@ -104,8 +104,8 @@ class ArrayPlace:
 class HostArrays:
     """The host's arrays, as far as a recorder knows them: allocations, globals, and other memory that map items cover.
 
-    Stacks and small blocks are not reported to the recorder. For them only the spans of items are known: spans that
-    overlap make one array, which grows. In its methods, `address` is that of the first byte.
+    Stacks and small blocks are not reported to the recorder. Of them, only the address ranges of map items are known:
+    ranges that overlap make one array, which grows. In its methods, `address` is that of the first byte.
     """
 
     used: list[HostBlock] = attrs.field(factory=list)
@@ -121,7 +121,10 @@ class HostArrays:
     """
 
     def allocate(self, address: int, nbytes: int, origin: str, name: str = "") -> HostBlock:
-        """Add an allocation (origin: as in `HostBlock`); arrays that were known at these addresses count as ended."""
+        """Add an allocation to the arrays; arrays that were known at these addresses count as ended.
+
+        origin: how it came to be, such as ``malloc`` (see `RecordedArray`). Returns the new array.
+        """
         block = HostBlock(address, nbytes, origin, name)
         if nbytes:  # an empty array may lie inside another one
             for old in self.overlapping(address, nbytes):
@@ -157,7 +160,7 @@ class HostArrays:
         return ended
 
     def gone_at(self, address: int, nbytes: int) -> HostBlock | None:
-        """Return the freed allocation that held these bytes; None without any, or if other memory lies there now."""
+        """Return the freed allocation that held these bytes; None if there was none, or other memory lies there now."""
         near = self._freed.before(address)
         return near[1] if near is not None and near[1].holds(address, nbytes) else None
 
@@ -489,8 +492,9 @@ class MemoryEvents:
     free_count: int = 0
     """How many allocations have been freed."""
     has_host_touches: bool = False
+    """Whether the memory accesses of the host are recorded."""
     early_count: int = 0
-    """How many touches have come where no array was known."""
+    """How many accesses of the host so far were to memory in which no array was known."""
     links: dict[int, str] = attrs.field(factory=dict)
     """Names of `declare target link` globals, by the address of the pointer through which the device finds each."""
     ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
@@ -572,7 +576,7 @@ class MemoryEvents:
         """Record an allocation that the program makes; return its array.
 
         row: the allocation's slot in the raw files. where: its source line, empty in code that `offloadrt cc` did not
-        compile. A small block that becomes known late gets the host's accesses from before.
+        compile. A small block is reported only when a directive maps it; it then gets the host's accesses from before.
         """
         how = a_of(row)
         block = self.arrays.allocate(row[2], row[3], {SCRATCH: "scratch", LATE: "small"}.get(how, "malloc"))
@@ -585,7 +589,7 @@ class MemoryEvents:
         """End the arrays in memory that a task frees, and return these arrays.
 
         That is the allocation at `address`; without one, all arrays in [address, address + nbytes) that only map items
-        have made known. Touches of such arrays from before an explicit task began are dropped: they were of other
+        have made known. Accesses to such arrays from before an explicit task began are dropped: they were to other
         variables, at the same addresses of the stack.
         """
         block = self.arrays.free(address)
@@ -607,7 +611,10 @@ class MemoryEvents:
         return ended
 
     def thread_begins(self, thread: int, frees: int) -> None:
-        """Record that a thread which the program makes itself begins. frees: how many there were when it was made."""
+        """Record that a thread begins which the program, and not OpenMP, has made.
+
+        frees: how many arrays had been freed when the thread was made.
+        """
         self._seen[thread] = frees, NONE
 
     def end_of(self, end: ArrayEnd) -> int:
@@ -615,7 +622,7 @@ class MemoryEvents:
         return self.ends.setdefault(end, len(self.ends))
 
     def touched(self, thread: int, row: Row) -> None:
-        """Take a memory access of the host from the raw files; it happened since the thread's last record (step).
+        """Record a memory access of the host from the raw files; it happened since the thread's last record (step).
 
         row: the slot (fixed-size row of the raw files) with the kind of access, the address and the bytes.
         """

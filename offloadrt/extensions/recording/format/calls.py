@@ -96,9 +96,11 @@ class _OpenCall:
 
 @attrs.define(eq=False)
 class RuntimeCalls:
-    """Makes records (steps of tasks) of a process's runtime calls; a record names rows of the tables here by number.
+    """Makes records (steps of tasks) of the runtime calls of a process that is being converted to a recording.
 
-    sites: source lines of directives. operations, copies: what the real runtime did, if anything (`has_operations`).
+    Its tables are `sites`, the source lines of directives, `kernels`, `items` and `launches`, and, if the real
+    runtime's operations were recorded (`has_operations`), `operations` and `copies`. A record refers to their rows by
+    number.
     """
 
     _process: RawProcess
@@ -136,7 +138,7 @@ class RuntimeCalls:
         self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
-        """Tell whether a call (slot `row`, `parts`) is made inside another one, to which its operations are counted."""
+        """Tell whether a call (slot `row`, `parts`) is made inside another one, whose record gets its operations."""
         outer = self._roots.get(row[3], row[3])
         if not outer or self.algorithm_of(row) is not None:
             return False
@@ -267,7 +269,7 @@ class RuntimeCalls:
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
-        """Note what the real runtime did (`kind` and words of slot `row`). in_task: the call whose task runs, or 0."""
+        """Add an operation of the real runtime (launch or memory operation) to its call; in_task: the task's, or 0."""
         self.has_operations = True
         call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
@@ -338,7 +340,7 @@ class RuntimeCalls:
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
-        """Complete the record of a call that has returned (`row`: the slot), unless a task executes the call."""
+        """Complete the record of a call that has returned (`row`: its slot), unless a deferred task executes it."""
         call = self._open.get(row[2])
         if call is not None:
             call.returned = self.memory.device.recorded(row[3])
@@ -499,7 +501,8 @@ _INITIAL_TASK = 1
 class Assembler:
     """Makes a recording's tasks, with their records (steps), from one process's events in order; `finish` ends it.
 
-    memory, calls, locks, initial, ranks, phases: each takes one kind of events, `initial` those of other threads.
+    It passes events on by kind: to `memory`, `calls` (of the runtime), `locks`, `ranks` (MPI calls) and `phases` (named
+    ranges). `initial` follows threads that OpenMP did not make.
     """
 
     process: RawProcess
@@ -520,7 +523,7 @@ class Assembler:
     initial: InitialTasks = attrs.field(factory=InitialTasks)
     calls: RuntimeCalls = attrs.field(init=False)
     touches: bool = True
-    """Whether the host's memory accesses are recorded; exact: for each byte."""
+    """Whether the host's memory accesses are recorded; `exact`: whether each byte is told apart."""
     exact: bool = False
     ranks: RankCalls = attrs.field(init=False)
     phases: RecordedPhases = attrs.field(init=False)
@@ -530,7 +533,7 @@ class Assembler:
         self.ranks = RankCalls(self.process, self.memory, self.touches, self.exact)
 
     def take(self, event: RecordedEvent) -> None:
-        """Take the next event of the process into the tasks and their records (steps), the arrays and the calls."""
+        """Add what the next event of the process says to the tasks and their records (steps), arrays and calls."""
         row = event.row
         thread = self._threads.get(event.thread)
         if thread is None:

@@ -416,7 +416,7 @@ class RecordingFile:
         return cls(path, tuple(index.runs))
 
     def meta(self, run: RunSummary) -> Meta:
-        """Read what is known about a run (`Meta`). RecordingDamaged if the file lacks it or it cannot be read."""
+        """Read how a run was recorded and how it ended (`Meta`). Raises RecordingDamaged if that cannot be read."""
         name = f"{run.folder}/dictionaries.json"
         with _opened(self.path) as members:
             head: _Head = _decoded(self.path, name, self._needed(members, name), _Head)

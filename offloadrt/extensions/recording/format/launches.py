@@ -351,9 +351,9 @@ _FARTHEST: Final = 1e3
 def cost_errors(dictionaries: Dictionaries, columns: Mapping[str, Column]) -> dict[str, float]:
     """Compare, for each kernel, the counted work of its launches with the work that a replay gives them.
 
-    A replay takes an untraced launch for one like the traced launch that stands for it. Returns, by kernel, counted
-    work over replayed work: of arithmetic or of bytes loaded and stored, the quotient that is farther from 1. Kernels
-    for which both agree are left out. dictionaries, columns: those of one process.
+    A replay gives a launch whose memory accesses were not traced those of a traced launch that is like it. Returns, by
+    kernel, counted work over replayed work: of arithmetic or of bytes loaded and stored, the quotient that is farther
+    from 1. Kernels for which both agree are left out. dictionaries, columns: those of one process.
     """
     directive = (columns["record.step"] == Step.DIRECTIVE) & (columns["record.launch"] != NONE)
     kernels = np.array([site.kernel for site in dictionaries.sites] or [NONE], "i4")

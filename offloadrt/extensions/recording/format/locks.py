@@ -82,10 +82,10 @@ class RecordedLocks:
         return turn
 
     def begins(self, task: int, depends: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Record that a task begins, which by `mutexinoutset` dependences excludes others like a lock.
+        """Record that a task begins whose `mutexinoutset` dependences exclude other tasks; each acts like a lock.
 
-        Yields (lock, turn) for each object of these dependences; nothing if the task has begun before. turn: how often
-        the lock was acquired before. In `depends`, the kind of these dependences becomes IN_TURN.
+        Yields (lock, turn) for each object of such dependences, where turn is how often the lock was acquired before;
+        nothing if the task has begun before. In `depends`, the kind of these dependences is changed to IN_TURN.
         """
         if task in self._excluded:
             return

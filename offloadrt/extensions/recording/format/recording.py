@@ -58,12 +58,12 @@ class Step(enum.IntEnum):
     ALLOCATE = 9
     """subject: number of the array."""
     FREE = 10
-    """subject: number of the array; detail: an index of `Dictionaries.ends`, NONE if realloc left it there."""
-    REST = 11
-    """No operation: only CPU time and touches, mostly those before the end of a task."""
-    STOP = 12
-    """The window of the parallel algorithms before ends here, so that their barrier stays; subject: number of the site.
+    """subject: number of the array; detail: an index of `Dictionaries.ends`, NONE for a realloc that did not move it.
     """
+    REST = 11
+    """No operation: only CPU time and memory accesses of the host, mostly those before the end of a task."""
+    STOP = 12
+    """AdaptiveCpp's host must wait here for the parallel algorithms before; subject: number of the site."""
     MPI = 13
     """An MPI call; subject: index of `Dictionaries.mpi_calls`; detail: list of parts."""
     PHASE_BEGIN = 14
@@ -396,7 +396,7 @@ class Meta(msgspec.Struct, frozen=True):
     """Whether some of its host code was compiled by `offloadrt cc`; None in recordings that do not say so yet."""
     died: Death | None = None
     halted: str = ""
-    """What its threads were doing when it was stopped, by the user or after some time."""
+    """What its threads were doing when it was stopped by the user or after a given time; empty if it was not."""
     separate_copies: list[str] = []
     """Sentences that say where the program relies on separate copies of host and device; `blocks.py` finds them."""
     unset: list[tuple[str, str, int]] = []
@@ -438,9 +438,10 @@ class Dictionaries(msgspec.Struct, frozen=True):
     phases: tuple[str, ...] = ()
     """The names of ranges that the program names, with their domains."""
     beside: dict[int, tuple[int, int]] = {}
-    """For each thread that OpenMP did not make and whose order no synchronization tells, by its initial task: how many
-    records of the program's first thread (the first that is not idle) were done when this thread began, and had begun
-    when it ended."""
+    """For threads that OpenMP did not make and that no synchronization orders, by the number of the thread's initial
+    task: how many records of the program's first thread were done when the thread began, and how many had begun when it
+    ended.
+    """
 
 
 Column = npt.NDArray[Any]
@@ -504,7 +505,7 @@ def with_later_columns(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
-    """Count directives and routines; a parallel algorithm counts once, without its kernels."""
+    """Count the directives and routine calls in a recording's columns; a parallel algorithm counts once."""
     within = any(site.is_algorithm for site in sites)
     counted = np.array([not within or site.is_routine for site in sites] or [True])
     subjects = columns["record.subject"][columns["record.step"] == Step.DIRECTIVE]
@@ -531,11 +532,11 @@ class Recording:
 
     @property
     def directives(self) -> int:
-        """Count directives and routines; a parallel algorithm counts once, without its kernels."""
+        """Count the recorded directives and routine calls; a parallel algorithm counts once, without its kernels."""
         return directives_in(self.columns, self.dictionaries.sites)
 
     def on_initial_device(self, site: Site) -> bool:
-        """Tell whether the directives of `site` went to the initial device, which is the host."""
+        """Tell whether the directives at a source line (`site`) ran on the initial device, which is the host."""
         return 0 < self.meta.devices <= site.device
 
     @property
@@ -630,7 +631,7 @@ class TaskRow:
     call: int = 0
     """The routine call that the task executes; 0: none."""
     since: int = 0
-    """For an explicit task: how many touches of memory without an array had come when it began (`MemoryEvents`)."""
+    """For an explicit task: how many host accesses to memory without a known array had come when it began."""
     frees: int = 0
     """How many blocks of the heap had been freed when it was made."""
     records: array[int] = attrs.field(factory=lambda: array("q"))
@@ -748,7 +749,7 @@ class TaskTree:
         return makers
 
     def waiting(self) -> set[int]:
-        """Return the explicit tasks that wait for a flag or for their turn at a lock, and the tasks that made these."""
+        """Return the explicit tasks that wait for a flag's release or a turn at a lock, and their makers."""
         columns = self.columns
         waits = columns["record.step"] == Step.ACQUIRE
         is_flag = (columns["lock.kind"] == FLAG)[columns["record.subject"][waits]]

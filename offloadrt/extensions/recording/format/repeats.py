@@ -32,11 +32,11 @@ class RepeatsDiffer(RecordingError):
 
 
 def together(name: str, processes: Sequence[Sequence[Tables]]) -> tuple[list[dict[str, Column]], tuple[float, ...]]:
-    """Join the repeats of a recorded program: the host times become the medians over the repeats.
+    """Join the repeats of a recorded program into one run: each host time becomes the median over the repeats.
 
-    Returns the columns of each process with these medians, and for each repeat its host time over the sum of the
-    medians. processes: for each process its repeats, in the same order. name: the run's name in messages. Raises
-    RepeatsDiffer if the repeats did different operations.
+    Returns the columns (tables of numbers) of each process with these medians, and for each repeat its host time over
+    the sum of the medians. processes: for each process its repeats, in the same order. name: the run's name in
+    messages. Raises RepeatsDiffer if the repeats did different operations.
     """
     made = [_of_process(name, repeats) for repeats in processes]
     totals = sum(columns["record.repeats"].sum(axis=0, dtype="f8") for columns in made)
@@ -61,9 +61,9 @@ def _of_process(name: str, repeats: Sequence[Tables]) -> dict[str, Column]:
 
 
 def longest_of(repeats: Sequence[Tables]) -> Dictionaries:
-    """Return the dictionaries (sites, arrays, …) that belong to the columns which `together` returns.
+    """Return the dictionaries (source lines, arrays, …) of the repeat with most records, the first of several.
 
-    They are those of the repeat with most records, the first of several.
+    The columns that `together` returns refer to their rows.
     """
     return max(repeats, key=lambda tables: len(tables[1]["record.step"]))[0]
 

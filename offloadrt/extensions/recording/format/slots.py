@@ -273,7 +273,10 @@ PLACES: Final = "places.json"
 
 
 def died_key(process: Path) -> str:
-    """Return the key under which PLACES has the line where a process (its JSON lines' file) died."""
+    """Return the key, in the run's file of source lines, of the line where a process died.
+
+    process: the file with the JSON lines of the process.
+    """
     return f"died {process.stem}"
 
 
@@ -463,11 +466,11 @@ _OPENS: Final = {")": "(", ">": "<"}
 
 @functools.cache
 def user_of_helper(symbol: str) -> str:
-    """Return ` for FUNCTION`: the function whose lambda was passed through a template to the kernel `symbol`.
+    """Return ` for FUNCTION`: the function that passed a lambda to a template which launches the kernel `symbol`.
 
-    Returns an empty text without such a function. A template (such as CloverLeaf's `par_ranged2`) has one line for the
-    kernels of many functions. The symbol of a kernel has the types of all lambdas around it, which the C++ library can
-    demangle.
+    A template (such as CloverLeaf's `par_ranged2`) has one source line for the kernels of many functions, so the line
+    alone does not tell them apart. The kernel's symbol has the types of all lambdas around it, which the C++ library
+    can demangle. Returns an empty text if there is no such function.
     """
     owners: dict[str, bool] = {}
     text = _demangled(symbol)

@@ -76,7 +76,10 @@ class KernelSummary:
 
 @attrs.frozen
 class ArraySummary:
-    """The arrays of one name, size and `origin` (as in `RecordedArray`), added up: how many, and who uses them."""
+    """The arrays of one name, size and `origin`, added up: how many, and who uses them.
+
+    `origin` says how they came to be, such as ``malloc`` or ``global`` (see `RecordedArray`).
+    """
 
     name: str
     nbytes: int
@@ -192,7 +195,7 @@ _MOST_RANKS: Final = 6
 
 
 def sites_of(recording: Recording) -> list[DirectiveRecord]:
-    """Return the sites (directives of one source line), in the order of the source."""
+    """Return the directives of a recording, added up by source line, in the order of the source."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     subjects, details = columns["record.subject"][directive], columns["record.detail"][directive]
@@ -332,7 +335,7 @@ def operations_of(recording: Recording) -> dict[str, tuple[int, int]]:
 
 
 def directives_of(recording: Recording) -> Counter[tuple[Any, ...]]:
-    """Count the directives by source line and bytes of their items: equal for two runs that do the same."""
+    """Count the directives by source line and bytes of their map items; two runs that do the same have equal counts."""
     columns = recording.columns
     directive = columns["record.step"] == Step.DIRECTIVE
     pairs, times = np.unique(

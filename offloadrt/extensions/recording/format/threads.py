@@ -34,7 +34,7 @@ _FIRST: Final = 4
 class InitialTasks:
     """Follows the initial tasks of a process (one per thread that OpenMP did not make) while its events are read.
 
-    It finds out during which steps of the program's first thread the others ran, where no synchronization says so.
+    Of threads that no synchronization orders, it finds out during which steps of the program's first thread they ran.
     """
 
     _first: list[TaskRow] = attrs.field(factory=list)
@@ -57,11 +57,14 @@ class InitialTasks:
             self._first.append(task)
 
     def made(self, flag: int, frees: int) -> None:
-        """Record that the program makes a thread that will begin by a flag. frees: how many arrays have been freed."""
+        """Record that the program makes a thread, which begins when flag number `flag` is set.
+
+        frees: how many arrays have been freed by now.
+        """
         self._made[flag] = frees
 
     def is_ordered(self, task: TaskRow, flag: int, frees: int) -> int:
-        """Record that a recorded flag says after what an initial task begins, so that its order is known.
+        """Record that flag number `flag` tells what an initial task begins after, so that the task's order is known.
 
         Returns how many arrays had been freed when the thread was made. frees: how many have been freed now.
         """
@@ -69,7 +72,7 @@ class InitialTasks:
         return self._made.pop(flag, frees)
 
     def did_something(self, task: TaskRow) -> None:
-        """Record how far the program's first threads have got at an event of an initial task.
+        """Record, at an event of an initial task, how many steps the program's first threads have done by then.
 
         Nothing is done for other tasks, or while there is only one initial task.
         """
@@ -96,8 +99,8 @@ class InitialTasks:
 class RunningThread:
     """The state of a host thread while a recording is made from its events.
 
-    task: the task that it runs. below: the tasks that this one interrupts. work: its CPU time in ns since its last
-    record. number: the number of the thread in the recording.
+    task: the task that it runs. below: the tasks that were interrupted to run this one. work: its CPU time in ns since
+    its last record. number: the number of the thread in the recording.
     """
 
     number: int
@@ -212,11 +215,12 @@ class _LastSteps:
 
 
 def halt_of(process: RawProcess, stopped_ns: int) -> tuple[str, str]:
-    """Say what the threads of a process were doing when it was stopped, and where it waits for ever, "" if it does not.
+    """Return what the threads of a process were doing when it was stopped, and the source line where it is stuck.
 
-    It cannot if a thread waits for a lock that it holds itself, or if all wait for one another and one of them for a
-    lock that another one holds. A lock of POSIX is known when a thread has got it: who waits for one runs, here.
-    stopped_ns: when it was stopped.
+    The line is empty if the process is not stuck. It is stuck if a thread waits for a lock that it holds itself, or if
+    all threads wait for one another and one of them for a lock that another one holds. A thread that waits for a lock
+    of POSIX counts as running, since such locks are recorded only when a thread gets them. stopped_ns: when it was
+    stopped.
     """
     threads, lines = [], [line for line in process.lines if line["k"] == "waits"]
     files = {int(line["at"]): process.place_of(line).split(";") for line in lines}  # FILE;FUNCTION;LINE;COLUMN

@@ -172,8 +172,8 @@ class ReplayedAlgorithms:
     """Replays a recorded program of C++ parallel algorithms on an emulated machine.
 
     offload: the emulated runtime of parallel algorithms. progress: called with (done, total), the numbers of
-    directives. timed: the part to measure, if any. helpers: runs deferred tasks; a program of algorithms has none. t,
-    in its methods: the host thread that does it. Numbers are those in the recording: `number` of an array,
+    directives. timed: the part to measure, if any. helpers: runs deferred tasks; a program of algorithms has none. In
+    its methods, t is the host thread that makes the step, and numbers are those in the recording: `number` of an array,
     `site_number` of a source line, `items` of a list of items, `parts` of a list of MPI arguments.
     """
 
@@ -182,7 +182,7 @@ class ReplayedAlgorithms:
     host_time: float
     """Virtual seconds of host work for each second of it in the recording."""
     frame: TaskFrame = attrs.field(factory=TaskFrame, init=False)
-    """What the task sees whose record is executed next."""
+    """Where the stack variables of the task lie whose record (step) is executed next."""
     progress: Callable[[int, int], object]
     timed: Timed | None = None
     policy: ExecutionPolicy | None = None
@@ -238,7 +238,7 @@ class ReplayedAlgorithms:
         thread.executor.is_late = False
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Free array `number` of the recording, unless it is a variable whose scope ends. end: unused here."""
+        """Free array `number` of the recording, unless it is a variable whose scope ends. end: not used."""
         if self.recording.dictionaries.arrays[number].is_there:
             return
         array, self._arrays[number] = self._arrays[number], None
@@ -247,7 +247,10 @@ class ReplayedAlgorithms:
             await cast(HostThread, t).free(array)
 
     async def touch(self, t: ProgramThread, number: int, thread: int) -> None:
-        """Do the recorded host accesses of list `number`, unless an algorithm itself did them. thread: not used."""
+        """Make the host accesses of recorded list `number`, unless they were made inside an algorithm's call.
+
+        thread: not used.
+        """
         host, columns = cast(HostThread, t), self.recording.columns
         if host in self._open:
             return
@@ -282,7 +285,7 @@ class ReplayedAlgorithms:
     # algorithms
 
     async def stops(self, t: ProgramThread, site_number: int, items: int) -> None:
-        """Reach a source line before which the host waits for the algorithms called (a barrier that stays)."""
+        """Make the host wait for earlier algorithms, at a line before which the compiler keeps that wait (barrier)."""
         site = self.recording.dictionaries.sites[site_number]
         kind = self._words(site, items, 1)[0]
         if kind not in _MARKERS:
@@ -444,7 +447,10 @@ def _at(place: int) -> dict[str, Any]:
 
 
 def check_recorded(recording: Recording) -> None:
-    """Raise ReplayRefused unless the recording has what kernels and host touch; migrating pages depend on that."""
+    """Raise ReplayRefused unless the recording has which memory kernels and host access, and the kernels' costs.
+
+    A replay of parallel algorithms needs both, because pages migrate to where they are accessed.
+    """
     columns, meta = recording.columns, recording.meta
     if not meta.costs:
         lacks = "the costs of its kernels; build the program with `offloadrt cxx -stdpar`"

@@ -25,9 +25,11 @@ _SHIFTS: Final = (1 << 14) - 1
 
 @attrs.frozen(eq=False)
 class TaskFrame:
-    """Says where the stack variables that a task sees lie in the replay, as several tasks may have the same variable.
+    """Says where the stack variables that a task can use lie in a replay.
 
-    shifts: by number of the array, what must be added to its recorded address.
+    Tasks that the recorded thread ran one after the other had their variables at the same addresses. A replay may run
+    them at the same time, so it moves them apart. shifts: by number of the variable, what is added to its recorded
+    address.
     """
 
     shifts: Mapping[int, int] = attrs.field(factory=dict)
@@ -42,7 +44,7 @@ class TaskFrame:
 
 @attrs.define(eq=False)
 class TaskFrames:
-    """Says where the stack variables of each task of a recording lie."""
+    """Says for each task of a recording where its stack variables lie in the replay (`TaskFrame`)."""
 
     recording: Recording
     outside: TaskFrame = attrs.field(factory=TaskFrame)
@@ -82,7 +84,7 @@ class TaskFrames:
         return kinds[task] == TaskKind.EXPLICIT
 
     def of(self, task: int) -> TaskFrame:
-        """Return the stack variables that a task sees, with what must be added to their recorded addresses."""
+        """Return where the stack variables lie that a task can use: its own, and those of the tasks that made it."""
         if not self._own:
             return self.outside
         below = []
@@ -107,8 +109,8 @@ class TaskFrames:
 class PlacedArrays:
     """The arrays of a recorded program that exist now in its replay, by their numbers in the recording.
 
-    Arrays on stacks are kept by number and shift, as each task that has such a variable sees its own. count: how many
-    arrays the recording lists.
+    A stack variable may exist several times, once for each task that has it; `frame`, in the methods, tells which of
+    them a task means. count: how many arrays the recording lists.
     """
 
     count: int
@@ -124,12 +126,12 @@ class PlacedArrays:
         self._of_all = [None] * self.count
 
     def at(self, number: int, frame: TaskFrame) -> HostArray | None:
-        """Return the array with this number that a task sees (`frame`); None if it does not exist now."""
+        """Return array number `number`, as the task with this frame sees it; None if it does not exist now."""
         shift = frame.shifts.get(number, 0)
         return self._of_frames.get((number, shift)) if shift else self._of_all[number]
 
     def put(self, number: int, frame: TaskFrame, array: HostArray) -> None:
-        """Note that array `number` exists from now on. frame: which arrays its task sees."""
+        """Record that array `number` exists from now on. frame: says which tasks see it."""
         shift = frame.shifts.get(number, 0)
         end = array.address + array.nbytes
         while (near := self._gone.before(end - 1)) is not None and near[0] + near[1].nbytes > array.address:
@@ -151,7 +153,7 @@ class PlacedArrays:
         return number in self._freed
 
     def gone(self, number: int) -> HostArray | None:
-        """Return an array of the heap that was freed, None if it was not or if other memory has been there since."""
+        """Return an array of the heap that was freed; None if it was not, or if other memory has lain there since."""
         array = self._freed.get(number)
         return array if array is not None and self._gone.get(array.address) is array else None
 
@@ -164,7 +166,7 @@ class PlacedArrays:
             self._of_all[number] = None
 
     def seen_in(self, frame: TaskFrame) -> Sequence[HostArray | None]:
-        """Return the arrays that a task (with this frame) sees, by number."""
+        """Return, by number, all arrays that a task with this frame sees; None for those that do not exist now."""
         if not frame.shifts:
             return self._of_all
         seen = [*self._of_all]

@@ -128,9 +128,10 @@ class RecordedKernels:
         return RecordedLaunch(launch, tuple(reached), tuple(blocks))
 
     def copied(self, number: int, arrays: Sequence[HostArray | None]) -> Iterator[tuple[bool, Range]]:
-        """Yield (is in host memory, (begin, end)) of what launch `number` reads only to copy whole objects.
+        """Yield (is in host memory, (begin, end)) of bytes that a launch reads only because it copies whole objects.
 
-        arrays: by number, the recording's arrays as they are now.
+        Some of these may be padding, which nobody ever writes. number: the launch's number in the recording. arrays: by
+        number, the recording's arrays as they are now.
         """
         for used in self._uses(number, (), arrays) if self._some_copied else ():
             for first, last in used.touched.get("copied", ()) if used.place != "unknown" else ():

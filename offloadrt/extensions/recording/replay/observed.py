@@ -102,7 +102,7 @@ _MOST_NAMES: Final = 6
 
 
 class ObservedReplay:
-    """Tells the observer of a replay, such as the checker, what only the recording knows.
+    """Passes to the observer of a replay, such as the checker, what the replay itself does not show.
 
     These are source lines, the host's memory accesses, and mistakes that the recorder saw.
     """
@@ -134,9 +134,9 @@ class ObservedReplay:
             tell(ProgramCut())
 
     def ends(self) -> None:
-        """Tell the observer, at the end of the program, which variables were unset, and how it died if it did.
+        """Report, at the end of the program, reads of variables that were not set, and how the program died if it did.
 
-        What is not known of the program is told, too.
+        Report also what the recording does not show, so that a checker cannot judge it.
         """
         for name, where, thread in self._recording.meta.unset:
             self._tell(VariableUnset(f"host thread {thread}", name, where))
@@ -202,7 +202,7 @@ class ObservedReplay:
         self._tell(SourceNamed(where))
 
     def knows_copies(self, copies: tuple[KnownCopy, ...]) -> None:
-        """Report what the recording knows about the copies of the running thread's next directive."""
+        """Report the copies that the next directive of the running thread makes, as they were recorded."""
         self._tell(CopiesKnown(copies))
 
     def leaves(self) -> None:
@@ -318,7 +318,7 @@ class ObservedReplay:
         self._tell(FreedMapped(address))
 
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int, thread: int) -> None:
-        """Report a host access by the running thread, unless those bytes might belong to another array.
+        """Report a memory access of the host by the running thread, unless those bytes might belong to another array.
 
         begin: the address of the first byte. kind: bits that say whether it loads or stores, and how much of that is
         known. thread: the number in the recording of the thread that did it.

@@ -75,8 +75,8 @@ def as_recorded(recording: Recording) -> str:
 def check_configuration(recording: Recording, configuration: str) -> None:
     """Raise ReplayRefused unless the program works the same under this memory configuration, and its costs are known.
 
-    The program must not rely on separate copies of host and device (`format/blocks.py` finds that). And what the host
-    touches between directives must have been recorded, because these pages migrate back to it.
+    The program must not rely on separate copies of host and device (`format/blocks.py` finds that). And the host's
+    memory accesses between directives must have been recorded, because these pages migrate back to the host.
     """
     meta, recorded = recording.meta, as_recorded(recording)
     if configuration == recorded:
@@ -413,7 +413,7 @@ class ReplayedProgram:
     """Runs the directives of a recording as a program of OpenMP.
 
     declared: by name, kernels whose costs were not recorded. progress: called with (done, total), the numbers of
-    directives. In its methods, t is the host thread that does it; numbers are those in the recording.
+    directives. In its methods, t is the host thread that makes the step; numbers are those in the recording.
     """
 
     recording: Recording
@@ -426,7 +426,7 @@ class ReplayedProgram:
     """The MPI process, if all ranks are played together; None: one process is played alone."""
     oracle: Oracle = attrs.field(init=False)
     frame: TaskFrame = attrs.field(factory=TaskFrame)
-    """What the task sees whose record is executed next."""
+    """Where the stack variables of the task lie whose record (step) is executed next."""
     _arrays: PlacedArrays = attrs.field(init=False)
     _lowered: LoweredProgram = attrs.field(init=False)
     _kernels: RecordedKernels = attrs.field(init=False)
@@ -474,7 +474,7 @@ class ReplayedProgram:
             self._observed.ends()
 
     def has_roots(self, roots: Sequence[int]) -> None:
-        """Note the initial tasks, `roots`. If what orders them is unknown, directives count as ordered as they ran."""
+        """Note the initial tasks (`roots`); if nothing recorded orders them, their order in this run counts."""
         if self._observed is not None:
             is_known = self.recording.meta.exact and self.recording.dictionaries.beside.keys().isdisjoint(roots)
             self._observed.in_run_order = len(roots) > 1 and not is_known
@@ -494,7 +494,7 @@ class ReplayedProgram:
         self.allocate(number)
 
     async def frees(self, t: ProgramThread, number: int, end: int) -> None:
-        """Forget the array `number`, which is freed; end: its free's index in `Dictionaries.ends`, NONE if unknown."""
+        """Forget array `number`, which the program frees. end: index of `Dictionaries.ends`, NONE if unknown."""
         self.free(number, end)
 
     def place_arrays(self) -> None:
@@ -504,7 +504,7 @@ class ReplayedProgram:
                 self.allocate(number, written=True)
 
     def allocate(self, number: int, *, written: bool = False, frame: TaskFrame | None = None) -> HostArray:
-        """Make array `number`, as the task with `frame` sees it; populate it if `written`, or if touches are unknown.
+        """Make array `number` where `frame` has it; its pages exist if it is `written` or host accesses are unknown.
 
         Arrays at the same addresses are forgotten: a recording does not say when stack variables and small blocks end.
         """
@@ -528,7 +528,7 @@ class ReplayedProgram:
         return shift
 
     def free(self, number: int, end: int = NONE) -> None:
-        """Forget an array, and constructs prepared with it. end: index of `Dictionaries.ends`, or NONE."""
+        """Forget array `number`, and the constructs that use it. end: index of `Dictionaries.ends`, NONE if unknown."""
         array = self._arrays.at(number, self.frame)
         if array is None:
             return
@@ -546,7 +546,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, touches: int, thread: int) -> None:
-        """Access, as the calling thread, the memory in list `touches`, which recorded thread `thread` accessed."""
+        """Access the memory of recorded list `touches` in this thread; thread `thread` did when it was recorded."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])
@@ -566,7 +566,7 @@ class ReplayedProgram:
     # directives
 
     def knows_copies(self, number: int) -> None:
-        """Report to an observer the recorded list `number` of the next directive's copies; -1: there is none."""
+        """Report to an observer the copies of the next directive, list `number` of the recording; -1: there is none."""
         if self._observed is None or number == NONE:
             return
         copies: list[KnownCopy] = []

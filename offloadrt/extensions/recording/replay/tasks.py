@@ -44,10 +44,10 @@ _Steps = Generator[Any, Any, object] | Coroutine[Any, Any, object]
 
 @attrs.define
 class ThreadsBeside:
-    """The threads of a recording of which it is not known what orders them, except for the program's first thread.
+    """The threads of a recording that OpenMP did not make and that no recorded synchronization orders.
 
-    For each it is only known during which records (steps) of the first thread it ran. A recording without the host's
-    synchronization has such threads, and some libraries make them.
+    Of each it is only known during which records (steps) of the program's first thread it ran; a replay keeps to that.
+    Recordings without the host's synchronization have such threads, and some libraries make them.
     """
 
     main: int = NONE
@@ -118,7 +118,7 @@ class Flag:
 class OrderedTurns:
     """Lets threads execute an ordered region one after the other, in the order of the recording.
 
-    next: the number of the turn that is now, from 0 on.
+    next: the number of the present turn, from 0 on.
     """
 
     sim: Simulation
@@ -244,8 +244,8 @@ class ReplayTeam:
     """The team of a parallel region in a replay, of `size` threads: its barriers and its tasks.
 
     A thread that waits may run another task meanwhile, unless that task might wait for what the thread has begun. A
-    task that may have to wait gets an actor of its own; when it waits, the thread goes on. So a replay of what had an
-    order when it was recorded never ends in a deadlock.
+    task that may have to wait gets an actor of its own, and while it waits, the thread goes on. So a replay never ends
+    in a deadlock if the recorded run did not.
 
     helpers: the hidden helper threads, which run target tasks. cores: the cores of the host. host_time: counts the time
     of the host's work.
@@ -335,9 +335,9 @@ class ReplayTeam:
         self.host_time.lived(self.sim.now - born)
 
     def lets_go(self) -> None:
-        """Let the thread that began the running actor's task go on, because the task has to wait.
+        """Let the thread go on that began the running task, because the task has to wait.
 
-        Nothing is done if the task runs in the thread's own actor.
+        Nothing is done if the task runs in the thread's own actor, rather than in an actor of its own.
         """
         if (goes_on := self._apart.pop(self.sim.current, None)) is not None:
             goes_on.set()
@@ -460,18 +460,18 @@ _CHUNK = 1 << 12
 
 
 class ReplayedDirectives(Protocol):
-    """What `TaskWalk` needs of a replayed program: methods for the steps that do not synchronize threads.
+    """The methods of a replayed program that `TaskWalk` calls for steps that do not synchronize threads.
 
-    t, in its methods, is the host thread that does it; the other parameters are the record's numbers in the recording:
-    of an array, of a directive's source line (site) and list of items, of a launch, of a list of operations, accesses
-    or MPI arguments; thread: that which ran in the recording. host_time: virtual seconds of host work for each second
-    of it in the recording. A record is a step of a task.
+    In them, t is the host thread that makes the step, and `thread` the number of the thread that made it when it was
+    recorded. Other parameters are numbers in the recording: of an array, of a directive's source line (site), of a
+    launch, or of a list of map items, operations, memory accesses or MPI arguments. host_time: virtual seconds of host
+    work for each second of it in the recording.
     """
 
     recording: Recording
     host_time: float
     frame: TaskFrame
-    """What the task sees whose record is executed next."""
+    """Where the stack variables of the task lie whose record (step) is executed next."""
 
     @property
     def offload(self) -> OffloadProgram[Any]: ...
@@ -487,7 +487,10 @@ class ReplayedDirectives(Protocol):
 
 
 class TaskWalk:
-    """Replays a recording's tasks: carries out their records (steps) in order. phases: which repeated steps to run."""
+    """Replays the tasks of a recording: executes their records (steps) in the order that was recorded.
+
+    program: makes the steps that do not synchronize. phases: chooses which repeated steps are executed; None: all.
+    """
 
     def __init__(self, program: ReplayedDirectives, phases: StepSampler | None = None) -> None:
         self._program = program
@@ -521,7 +524,7 @@ class TaskWalk:
         return self._tree.roots()
 
     async def thread(self, t: ProgramThread, task: int) -> None:
-        """Replay an initial task on the thread `t`, as a team of one thread, once the program has made that thread."""
+        """Replay an initial task on thread `t`, as a team of one thread, once the program has made the thread."""
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])
