@@ -82,14 +82,14 @@ class ScalingGrid(JudgingGrid):
 
     threads: tuple[int, ...]
     ends: tuple[int, ...]
-    """The thread counts at which curves over batches are measured."""
+    """The numbers of threads with which times are measured for all batch sizes."""
     batches: tuple[int, ...]
     alone: tuple[int, ...]
     """The batches at which one thread is measured alone."""
     gains: tuple[int, ...]
     """The batches at which the gain of one kind of memory (`Setup.memory`) over another is measured."""
     work: Mapping[str, int]
-    """The amount of work by kind: numbers of patches, and smallest numbers of batches per thread."""
+    """How much work the runs have, by kind: a number of patches, or the smallest number of batches for each thread."""
 
     @property
     def described(self) -> str:

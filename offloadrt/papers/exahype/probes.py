@@ -291,10 +291,10 @@ async def link_demand(
 ) -> Facts:
     """Measure how much one pass over all patches uses the link and the page-fault handler.
 
-    An earlier pass has met all costs of first uses. `peak`: the most bytes that were moved over the link in any
-    `window_us` of the pass, as a rate. `one_kernel`: the time for which link and page-fault handler were busy, over the
-    time for which kernels were on the device. threads, batches, batch: host threads, batches of each, and patches of a
-    batch. patch: volumes per dimension of a patch.
+    An earlier pass, which is not measured, has paid all costs that occur only once. The results: `peak` is the most
+    bytes that were moved over the link in any `window_us` of the pass, as a rate. `one_kernel` is the time for which
+    link and page-fault handler were busy, over the time for which kernels were on the device. threads, batches, batch:
+    host threads, batches of each, and patches of a batch. patch: volumes per dimension of a patch.
     """
     run.phantom = True
     setup = Setup(

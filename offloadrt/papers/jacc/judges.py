@@ -79,12 +79,19 @@ class AllIterations:
         return self._ran(self.more, figure) + self.each(figure) * (self.iterations - self._ran(self.more, "iterations"))
 
     def each(self, figure: str) -> float:
-        """Return by how much the figure of this name grows per iteration, once JACC's controller has decided."""
+        """Return by how much the figure of this name grows with each iteration between the shorter and the longer run.
+
+        JACC's controller decides in the first iterations which kernels are divided; these are in both runs and do not
+        count.
+        """
         more, fewer = (self._ran(run, figure) for run in (self.more, self.fewer))
         return (more - fewer) / (self._ran(self.more, "iterations") - self._ran(self.fewer, "iterations"))
 
     def execution_s(self, kernel: str) -> float:
-        """Return the seconds of one execution of the kernel of this name, once the controller has decided about it."""
+        """Return the seconds of one execution of a kernel, once JACC's controller has decided whether it is divided.
+
+        kernel: its name.
+        """
         return self.each(f"{kernel}.kernel_s") / self.each(f"{kernel}.executions")
 
     @property
@@ -184,7 +191,10 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
 
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
-    """Judge one figure of a benchmark's row in the paper's table of details. what: the figure's name."""
+    """Judge one figure of a benchmark's row in the paper's table of details: is the emulated one within its limits?
+
+    name: the benchmark. what: the figure's name.
+    """
     if lacking := grid.lacks(name):
         yield []
         return lacking

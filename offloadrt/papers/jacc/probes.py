@@ -42,7 +42,7 @@ def shift(offset: Any, x: Any, y: Any) -> None:
 
 @scenario(machine="dgx1-v100")
 async def layer(run: Run, rounds: Count = 20) -> Facts:
-    """Push (launch by JACC) two kernels in turn, `rounds` times; return what is compiled, when, and the results."""
+    """Launch two kernels in turn by JACC, `rounds` times; return what is compiled, when, and the results."""
     run.options = acc.OpenACCOptions()
     times: list[float] = []
 
@@ -107,7 +107,7 @@ async def slides(run: Run, execution: Literal["sync", "async", "overlap"] = "ove
 
 @scenario(machine="dgx1-v100")
 async def specialization(run: Run) -> Facts:
-    """Count how often a kernel is compiled for other values and arrays, for each way of specializing."""
+    """Count how often a kernel is compiled when its arguments change, for each way in which JACC specialises it."""
     run.options = acc.OpenACCOptions()
     facts: Facts = {}
 

@@ -77,7 +77,7 @@ async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", sys
 
 @scenario(machine="isambard-a100")
 async def frees(run: Run, implementation: Literal["acpp", "rocstdpar"] = "acpp") -> Facts:
-    """Free heap memory and shared USM, in code of another compiler and in the program's."""
+    """Free heap memory and shared USM, in code of another compiler and in the program's; tell which free fails."""
     run.options = std.StdParOptions(implementation=implementation)
     facts: Facts = {"failed": None}
 
@@ -138,7 +138,11 @@ async def host_pointer(
 
 @scenario(machine="isambard-a100")
 async def churn(run: Run, pool: bool = True) -> Facts:
-    """Allocate an array in a loop, have a kernel fill it, and free it."""
+    """Allocate an array, have a kernel fill it, and free it, many times; return the time of an allocation.
+
+    The first allocation is timed apart from the others. Counted are the driver's allocations, and those from the memory
+    pool. pool: whether the implementation has a memory pool.
+    """
     run.options = std.StdParOptions(implementation=attrs.evolve(std.implementation("acpp"), pool=pool), phantom=True)
 
     async def body(t: std.HostThread) -> tuple[float, float]:

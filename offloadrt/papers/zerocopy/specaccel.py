@@ -370,7 +370,7 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
 
     The public code of the same family (uhhpctools/openacc-npb a1980fb, SP/SP/adi.c, y_solve) has the paper's structure:
     a solve makes four arrays on its stack and runs thirteen kernels on them, six of which touch the ends of lines only.
-    What a kernel moves is counted there, a neighbour's values coming from caches, and so are the others of a time step.
+    The bytes that each kernel of the time step moves were counted in that code; a neighbour's values come from caches.
     """
     plus_minus = ("lhs plus", "lhs minus")
     all_three = ("lhs", *plus_minus)

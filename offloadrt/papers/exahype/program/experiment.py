@@ -172,7 +172,10 @@ MakePatch = Callable[[omp.HostThread, int], omp.HostArray]
 
 
 async def burst(t: omp.HostThread, offload: Offload, batches: Sequence[range], make_patch: MakePatch) -> list[int]:
-    """Offload batches (ranges of numbers of patches, which `make_patch` makes) in turn; return the patches of each."""
+    """Make the patches of all batches, then offload one batch after the other; return each batch's number of patches.
+
+    batches: the numbers of the patches in each batch. make_patch: makes the array of a patch by its number.
+    """
     patches = [[make_patch(t, number) for number in batch] for batch in batches]
     for batch in patches:
         await offload(batch)

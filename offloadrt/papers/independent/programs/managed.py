@@ -101,7 +101,7 @@ AS_PROFILED: Final = FaultRules()
 class KernelLoop:
     """Times a part of a program's `run`, from the virtual second `begin` on; `figures` returns what was measured.
 
-    Programs do their kernels inside ``async with loop.timed()``.
+    Programs execute their kernels inside ``async with loop.timed()``.
     """
 
     run: Run

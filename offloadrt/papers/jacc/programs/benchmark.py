@@ -28,7 +28,7 @@ Factors = Mapping[str, float]
 
 
 class Directives:
-    """OpenACC's directives on one device, each of which the host waits for.
+    """OpenACC's directives on one device, as a way to run a benchmark; the host waits for each directive.
 
     thread: the host thread. factors: by name of the kernel, the number by which its time is multiplied.
     """
@@ -86,9 +86,10 @@ class Directives:
 
 
 class JaccRoutines:
-    """Calls JACC's routines. flags: those of `jacc_kernel_push`, by which JACC specialises kernels.
+    """JACC's routines, as a way to run a benchmark.
 
-    An argument that differs from launch to launch is never compiled into a kernel as a constant.
+    flags: those of `jacc_kernel_push`, by which JACC specialises kernels. An argument that differs from launch to
+    launch is never compiled into a kernel as a constant.
     """
 
     def __init__(self, jacc: acc.Jacc, flags: acc.PushFlags) -> None:

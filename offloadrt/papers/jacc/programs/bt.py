@@ -50,10 +50,12 @@ OFF_DIAGONAL: Final = tuple((m, q) for m in FIELDS for q in FIELDS if m != q)
 def jacobian(
     f: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, square: Doubles, n: int, c1: float, c2: float
 ) -> None:
-    """Compute into `f` the Jacobians of the convective fluxes by the five fields.
+    """Compute into `f` the derivatives (Jacobians) of the convective fluxes by the five fields at each point.
 
-    f: [m, q, a, h, b], the derivative of flux m by field q at a point. u, rho_i, qs, square: inputs, see the module. n:
-    points a side. c1, c2: the ratio of specific heats, and that minus 1.
+    The fields are density, three momenta and energy. f: [m, q, a, h, b], the derivative of flux m by field q; h runs
+    along the direction of the solver, a and b across it. u: the fields. rho_i: the density's reciprocal. qs, square:
+    the kinetic energy per mass and per volume. n: points along a side. c1, c2: the ratio of specific heats, and that
+    minus 1.
     """
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
@@ -85,10 +87,12 @@ def jacobian(
 
 
 def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, c2: float) -> None:
-    """Compute into `f` the Jacobians of the viscous fluxes by the five fields.
+    """Compute into `f` the derivatives (Jacobians) of the viscous fluxes by the five fields at each point.
 
-    f: [m, q, a, h, b], the derivative of flux m by field q at a point. u, rho_i: inputs, see the module. n: points a
-    side. c1: the viscosity for the momentum along the direction and for the energy. c2: that for the two other momenta.
+    The fields are density, three momenta and energy. f: [m, q, a, h, b], the derivative of flux m by field q; h runs
+    along the direction of the solver, a and b across it. u: the fields. rho_i: the density's reciprocal. n: points
+    along a side. c1: the viscosity for the momentum along the direction and for the energy. c2: that for the two other
+    momenta.
     """
     for a, h, b in product(range(1, n - 1), range(n), range(1, n - 1)):
         t = rho_i[a, b, h]
@@ -114,7 +118,7 @@ def viscous_jacobian(f: Doubles, u: Doubles, rho_i: Doubles, n: int, c1: float, 
 
 
 def clear_walls(lhs: Doubles, n: int) -> None:
-    """Set to zero the 5 by 5 blocks of `lhs` at both ends of each line of `n` points."""
+    """Set the 5 by 5 blocks of the matrix `lhs` at both ends of each line of `n` points to zero."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -124,7 +128,7 @@ def clear_walls(lhs: Doubles, n: int) -> None:
 
 
 def unit_walls(lhs: Doubles, n: int) -> None:
-    """Set the diagonal of the middle 5 by 5 block of `lhs` to 1 at both ends of each line of `n` points."""
+    """Set the diagonal of the middle 5 by 5 block of the matrix `lhs` to 1 at both ends of each line of `n` points."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             lhs[m, m, 1, a, 0, b] = 1.0
@@ -134,8 +138,8 @@ def unit_walls(lhs: Doubles, n: int) -> None:
 def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d: float) -> None:
     """Compute into `lhs` the three 5 by 5 blocks of each inner point from the Jacobians there and at both neighbours.
 
-    f, g: [m, q, a, h, b], the Jacobians of the convective and of the viscous fluxes. n: points a side. t1, t2: the time
-    step over the squared and over the double distance of two points. d: artificial diffusion.
+    f, g: [m, q, a, h, b], the Jacobians of the convective and of the viscous fluxes. n: points along a side. t1, t2:
+    the time step over the squared and over the double distance of two points. d: artificial diffusion.
     """
     for a, h, b in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m, q in OFF_DIAGONAL:
@@ -149,9 +153,10 @@ def blocks(lhs: Doubles, f: Doubles, g: Doubles, n: int, t1: float, t2: float, d
 
 
 def unit_block(last: int) -> Callable[..., None]:
-    """Make the kernel that reduces the middle block at one end of each line to the unit block.
+    """Make the kernel that turns the middle block at one end of each line into the unit matrix (Gauss-Jordan).
 
-    last: 0 for the first point of a line, 1 for the last. The kernel changes `lhs` and `rhs`; n: points a side.
+    last: 0 for the first point of a line, 1 for the last. The kernel changes the matrix `lhs` and the right-hand sides
+    `rhs`; n: points along a side.
     """
 
     def unit_block(lhs: Doubles, rhs: Doubles, n: int) -> None:
@@ -177,7 +182,11 @@ def unit_block(last: int) -> Callable[..., None]:
 
 
 def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Eliminate forward along lines: subtract what the point before adds, then make the middle block the unit block."""
+    """Eliminate forward along lines, so that each point's equations are coupled only to itself and the point after it.
+
+    From each point's 5 by 5 blocks in `lhs` and from `rhs`, the part of the point before is subtracted; then the middle
+    block is made the unit matrix. n: points along a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in range(5):
@@ -206,7 +215,7 @@ def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Subtract from `rhs` at the last point of each line what the point before it contributes."""
+    """Subtract from the right-hand side `rhs` at the last point of each line what couples it to the point before."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -214,7 +223,7 @@ def last_vector(lhs: Doubles, rhs: Doubles, n: int) -> None:
 
 
 def last_block(lhs: Doubles, n: int) -> None:
-    """Subtract from the middle block of `lhs` at the last point of each line what the point before it contributes."""
+    """Subtract from the middle block of `lhs` at the last point of each line what couples it to the point before."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):
@@ -225,7 +234,10 @@ def last_block(lhs: Doubles, n: int) -> None:
 
 
 def substitute(lhs: Doubles, rhs: Doubles, n: int, h: int) -> None:
-    """Substitute back into the plane of points with index h, from the solution in plane h + 1; rhs gets the result."""
+    """Compute the solution in the plane of points with index h from that in plane h + 1 (back substitution).
+
+    lhs: the blocks after elimination. rhs: the right-hand sides, which the solution replaces. n: points along a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             for q in range(5):

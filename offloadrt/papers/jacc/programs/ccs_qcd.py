@@ -147,7 +147,10 @@ def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the diagonal 3 by 3 blocks of the second matrix a: 1 + factor (f0 + f5) and 1 - factor (f0 + f5)."""
+    """Set the diagonal 3 by 3 blocks of a site's second 6 by 6 matrix: 1 + factor (f0 + f5) and 1 - factor (f0 + f5).
+
+    f: the field strengths; f5 is ``f[5, ix, ...]``. a: gets the matrices, [ix, iy, iz, it, 6, 6].
+    """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -159,7 +162,11 @@ def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the other 3 by 3 blocks of the first matrix a: factor (f2 - f3 - i (f1 + f4)) above, with + i below."""
+    """Set the two other 3 by 3 blocks of a site's first 6 by 6 matrix: upper right and lower left.
+
+    They are factor (f2 - f3 - i (f1 + f4)) and factor (f2 - f3 + i (f1 + f4)), where f0 to f5 are the field strengths
+    ``f[0, ix, ...]`` to ``f[5, ix, ...]``. a: gets the matrices, [ix, iy, iz, it, 6, 6].
+    """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -171,7 +178,11 @@ def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the other 3 by 3 blocks of the second matrix a: factor (f3 + f2 - i (f1 - f4)) below, with + i above."""
+    """Set the two other 3 by 3 blocks of a site's second 6 by 6 matrix: upper right and lower left.
+
+    They are factor (f3 + f2 + i (f1 - f4)) and factor (f3 + f2 - i (f1 - f4)), where f0 to f5 are the field strengths
+    ``f[0, ix, ...]`` to ``f[5, ix, ...]``. a: gets the matrices, [ix, iy, iz, it, 6, 6].
+    """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
     ):
@@ -372,7 +383,7 @@ def rim_x(y: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
 
 @kernel(collapse=5)
 def subtract(y: Complex, hopped: Complex, kappa: Any, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Set hopped = y - kappa² hopped."""
+    """Set hopped = y - kappa² hopped at all inner sites of a lattice; both are vectors of the solver."""
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         old = hopped[ix, iy, iz, it, s]
         hopped[ix, iy, iz, it, s] = y[ix, iy, iz, it, s] - kappa * kappa * old
@@ -380,7 +391,7 @@ def subtract(y: Complex, hopped: Complex, kappa: Any, nx: Any, ny: Any, nz: Any,
 
 @kernel(collapse=5)
 def begin(b: Complex, x: Complex, r: Complex, rt: Complex, p: Complex) -> None:
-    """Start the solver: set x = 0 and r = rt = p = b, halos included."""
+    """Start the solver, BiCGStab: set the solution x = 0 and the vectors r = rt = p = b, halos included."""
     for ix, iy, iz, it, s in product(
         range(b.shape[0]), range(b.shape[1]), range(b.shape[2]), range(b.shape[3]), range(12)
     ):
@@ -417,7 +428,7 @@ def scalar_product(rt: Complex, q: Complex, sums: Any, nx: Any, ny: Any, nz: Any
 def step_alpha(
     x: Complex, r: Complex, p: Complex, q: Complex, sums: Any, alpha: complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """Set x = x + alpha p and r = r - alpha q, and compute <r|r> into ``sums[0]``."""
+    """Do the first half of a BiCGStab iteration: set x = x + alpha p and r = r - alpha q; ``sums[0]`` gets <r|r>."""
     total = 0.0
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         x[ix, iy, iz, it, s] += alpha * p[ix, iy, iz, it, s]
@@ -482,7 +493,7 @@ def step_omega(
 def direction(
     p: Complex, r: Complex, q: Complex, beta: complex, omega: complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """Set p = r + beta (p - omega q)."""
+    """Set p = r + beta (p - omega q), the next search direction of BiCGStab."""
     for ix, iy, iz, it, s in product(range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(1, nt + 1), range(12)):
         rest = p[ix, iy, iz, it, s] - omega * q[ix, iy, iz, it, s]
         p[ix, iy, iz, it, s] = r[ix, iy, iz, it, s] + beta * rest

@@ -85,20 +85,20 @@ def multiply(a: Doubles, colidx: Ints, rowstr: Ints, p: Doubles, q: Doubles, n: 
 
 
 def step_solution(z: Doubles, r: Doubles, p: Doubles, q: Doubles, n: int, alpha: float) -> None:
-    """Set z = z + alpha p and r = r - alpha q."""
+    """Advance the solution by a step of conjugate gradients: set z = z + alpha p and the residual r = r - alpha q."""
     for j in range(n):
         z[j] = z[j] + alpha * p[j]
         r[j] = r[j] - alpha * q[j]
 
 
 def step_direction(p: Doubles, r: Doubles, n: int, beta: float) -> None:
-    """Set p = r + beta p."""
+    """Set p = r + beta p, the next search direction of conjugate gradients. r: the residual. n: the vectors' length."""
     for j in range(n):
         p[j] = r[j] + beta * p[j]
 
 
 def residual(x: Doubles, r: Doubles, total: Doubles, n: int) -> None:
-    """Compute total[0] = |x - r|² over n elements."""
+    """Compute total[0] = |x - r|², the squared norm of the residual if r = A z. n: the vectors' length."""
     s = 0.0
     for j in range(n):
         d = x[j] - r[j]

@@ -167,7 +167,7 @@ class Grid:
         return call(kernel, *(self.of[name] for name in names), self.nx, self.ny)
 
     def steps(self, steps: lag.Steps) -> list[ProgramStep]:
-        """Return the kernel calls of these steps: calls of a function of CloverLeaf, or fills of halos."""
+        """Return the kernel calls of a list of steps: functions of CloverLeaf, or fills of fields' halos."""
         calls: list[ProgramStep] = []
         for step in steps:
             if isinstance(step, lag.Halos):

@@ -200,18 +200,19 @@ RINGS: Final = 2
 
 @attrs.frozen
 class Staggering:
-    """Says how a field lies along one axis of n cells: numbers of the halo's rows, and of the rows mirrored there.
+    """Says how a field lies along one axis of a grid of n cells: which rows are halo, and which are mirrored into it.
 
-    In the public source, a field of faces is mirrored about the first row inside at the ends of the axis that the faces
-    are parallel to. A field of cells is mirrored about the edge itself.
+    A field has one value for each cell, each corner (node) or each face. The halo at an end of the axis is filled by
+    reflection. Values of cells are mirrored about the edge of the grid; those of faces that are parallel to the axis
+    about the first row inside, as in the public source.
     """
 
     low_mirror: int
-    """Ring d of the halo at the low end is copied from row `low_mirror` + d; d begins at 1."""
+    """The halo row that is d rows outside the low end (d = 1, 2, ...) is copied from row `low_mirror` + d."""
     high_rim: int
-    """Ring d of the halo at the high end is row n + `high_rim` + d."""
+    """The halo row that is d rows outside the high end is row n + `high_rim` + d."""
     high_mirror: int
-    """Ring d of the halo at the high end is copied from row n + `high_mirror` - d."""
+    """The halo row that is d rows outside the high end is copied from row n + `high_mirror` - d."""
     more: int
     """How many more rows than cells the field has along this axis."""
 
@@ -236,7 +237,10 @@ STAGGERED: Final = {
 
 
 def signs(field: str) -> tuple[float, float]:
-    """Return the factors (1.0 or -1.0) that multiply the field of this name when it is reflected at ends of y, of x."""
+    """Return the factors (1.0 or -1.0) by which a field is multiplied when it is reflected at the ends of y, and of x.
+
+    field: its name.
+    """
     return (
         -1.0 if field.startswith("yvel") or field in Y_FACES else 1.0,
         -1.0 if field.startswith("xvel") or field in X_FACES else 1.0,
@@ -244,9 +248,9 @@ def signs(field: str) -> tuple[float, float]:
 
 
 def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Fill `field`'s halo below row 2, for d from 1 to `depth`: row 2 - d becomes `sign` times row `mirror` + d.
+    """Fill a field's halo below the grid by reflection: row 2 - d becomes `sign` times row `mirror` + d.
 
-    columns: the number of the first column after the inner ones (in `left` and `right`, rows: of the first such row).
+    This is done for d = 1 to `depth`. columns: the number of the first column behind the inner ones.
     """
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
@@ -254,21 +258,30 @@ def bottom(field: Any, sign: Any, mirror: Any, depth: Any, columns: Any) -> None
 
 
 def top(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, columns: Any) -> None:
-    """Fill `field`'s halo above, for d from 1 to `depth`: row `rim` + d becomes `sign` times row `mirror` - d."""
+    """Fill a field's halo above the grid by reflection: row `rim` + d becomes `sign` times row `mirror` - d.
+
+    This is done for d = 1 to `depth`. columns: the number of the first column behind the inner ones.
+    """
     for j in range(2 - depth, columns + depth):
         for d in range(1, depth + 1):
             field[rim + d, j] = sign * field[mirror - d, j]
 
 
 def left(field: Any, sign: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Fill `field`'s halo on the left, for d from 1 to `depth`: column 2 - d becomes `sign` times `mirror` + d."""
+    """Fill a field's halo on the left by reflection: column 2 - d becomes `sign` times column `mirror` + d.
+
+    This is done for d = 1 to `depth`. rows: the number of the first row behind the inner ones.
+    """
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, 2 - d] = sign * field[k, mirror + d]
 
 
 def right(field: Any, sign: Any, rim: Any, mirror: Any, depth: Any, rows: Any) -> None:
-    """Fill `field`'s halo on the right, for d from 1 to `depth`: column `rim` + d becomes `sign` times `mirror` - d."""
+    """Fill a field's halo on the right by reflection: column `rim` + d becomes `sign` times column `mirror` - d.
+
+    This is done for d = 1 to `depth`. rows: the number of the first row behind the inner ones.
+    """
     for k in range(2 - depth, rows + depth):
         for d in range(1, depth + 1):
             field[k, rim + d] = sign * field[k, mirror - d]

@@ -26,7 +26,10 @@ FIELDS = (0, 1, 2, 3, 4)
 
 
 def inside(axis: str, n: int, low: int, high: int) -> tuple[int, ...]:
-    """Return the bounds k0, k1, j0, j1, i0, i1 of loops over points: low, high along `axis`, 1, n - 1 along others."""
+    """Return the bounds k0, k1, j0, j1, i0, i1 of three nested loops over the points of a cube, i the innermost.
+
+    Along `axis` (x is i, y is j, z is k) the loop runs from `low` to `high` - 1, along the two others from 1 to n - 2.
+    """
     return tuple(bound for step in AXES[axis] for bound in ((low, high) if step else (1, n - 1)))
 
 
@@ -41,7 +44,7 @@ def _read(function: Callable[..., Any], collapse: int) -> Kernel:
 
 
 def named(name: str, function: Callable[..., Any], collapse: int = 3) -> Kernel:
-    """Make a kernel with this name from a shared function; the device shares out its outer `collapse` loops."""
+    """Make a kernel of this name from a function that several kernels share; `collapse` loops are distributed."""
     return attrs.evolve(_read(function, collapse), name=name)
 
 
@@ -77,21 +80,21 @@ def primitives(
 
 
 def copy_fields(source: Doubles, target: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Copy all five fields from `source` to `target`."""
+    """Copy all five fields (density, momenta, energy) from `source` to `target`. nk, nj, ni: their points."""
     for k, j, i in product(range(nk), range(nj), range(ni)):
         for m in FIELDS:
             target[m, k, j, i] = source[m, k, j, i]
 
 
 def scale_fields(target: Doubles, nk: int, nj: int, ni: int, factor: float) -> None:
-    """Multiply the five fields `target` by `factor` at the inner points."""
+    """Multiply the five fields in `target` (density, momenta, energy) by `factor` at the inner points."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] * factor
 
 
 def add_fields(target: Doubles, source: Doubles, nk: int, nj: int, ni: int) -> None:
-    """Add the five fields `source` to `target` at the inner points."""
+    """Add the five fields in `source` (density, momenta, energy) to those in `target` at the inner points."""
     for k, j, i in product(range(1, nk - 1), range(1, nj - 1), range(1, ni - 1)):
         for m in FIELDS:
             target[m, k, j, i] = target[m, k, j, i] + source[m, k, j, i]
@@ -162,9 +165,10 @@ def dissipation(
     di: int,
     d: float,
 ) -> None:
-    """Subtract `d` times the fourth differences of u in direction (dk, dj, di) from rhs, two points off the walls.
+    """Subtract `d` times the fourth differences of u along one direction from rhs, in a box of points off the walls.
 
-    k0 to i1: the bounds of the box of points, k from k0 to k1 - 1 and so on.
+    A fourth difference at a point uses two points on each side. u, rhs: the five fields and their right-hand sides,
+    [field, k, j, i]. k0 to i1: the box, with k from k0 to k1 - 1, and so on. (dk, dj, di): the step to the next point.
     """
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:
@@ -193,7 +197,8 @@ def dissipation_at_walls(
 ) -> None:
     """Subtract `d` times the fourth differences of u from rhs next to a wall, without the terms that lie outside.
 
-    k0 to i1: the bounds of the box of points, k from k0 to k1 - 1 and so on. (dk, dj, di) leads away from the wall.
+    u, rhs: the five fields and their right-hand sides, [field, k, j, i]. k0 to i1: the box of points, with k from k0 to
+    k1 - 1, and so on. (dk, dj, di): the step to the next point away from the wall.
     """
     for k, j, i in product(range(k0, k1), range(j0, j1), range(i0, i1)):
         for m in FIELDS:

@@ -42,7 +42,7 @@ Ints = NDArray[np.int32]
 
 
 def clear_blocks(a: Doubles, b: Doubles, c: Doubles, d: Doubles, points: int) -> None:
-    """Set the 5 by 5 blocks a, b, c and d of `points` points to zero, before the first plane."""
+    """Set the 5 by 5 blocks a, b, c and d of `points` points to zero, before the first plane of points is solved."""
     for n in range(points):
         for m in range(5):
             for q in range(5):
@@ -225,7 +225,10 @@ def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -
 
 
 def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Subtract from rsd, in direction (dk, dj, di), `t` times the flux ahead of each point minus that behind it."""
+    """Subtract from the residual rsd `t` times the difference of the fluxes ahead of and behind each point.
+
+    (dk, dj, di): the step to the point ahead. n: points along a side.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = rsd[m, k, j, i] - t * (flux[m, k + dk, j + dj, i + di] - flux[m, k - dk, j - dj, i - di])
@@ -306,13 +309,13 @@ def add_solution(u: Doubles, rsd: Doubles, n: int, t: float) -> None:
 
 
 def clear_norms(norms: Doubles) -> None:
-    """Set the norms of the five fields to zero."""
+    """Set the norms of the five fields (density, momenta, energy) to zero."""
     for m in range(5):
         norms[m] = 0.0
 
 
 def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
-    """Add the squares of each field of rsd at all points to ``norms[field]``."""
+    """Add the squares of each of the five fields in rsd at all points to ``norms[field]``. n: points along a side."""
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
@@ -332,13 +335,13 @@ def add_norms(norms: Doubles, rsd: Doubles, n: int) -> None:
 
 
 def mean_norms(norms: Doubles, n: int) -> None:
-    """Divide the accumulated norms by the number of grid points."""
+    """Divide the accumulated norms of the five fields by the number of grid points. n: points along a side."""
     for m in range(5):
         norms[m] = norms[m] / (n * n * n)
 
 
 def root_norms(norms: Doubles) -> None:
-    """Take the square roots of the norms."""
+    """Replace the norms of the five fields by their square roots."""
     for m in range(5):
         norms[m] = math.sqrt(norms[m])
 

@@ -30,41 +30,45 @@ from offloadrt.papers.jacc.programs.fields import Doubles, named
 
 
 def walls_i(u: Doubles, n: int) -> None:
-    """Copy the walls of the last dimension to the opposite halos, as boundaries are periodic."""
+    """Copy the outermost inner points of the last dimension to the opposite halos, as boundaries are periodic."""
     for k, j in product(range(1, n - 1), range(1, n - 1)):
         u[k, j, 0] = u[k, j, n - 2]
         u[k, j, n - 1] = u[k, j, 1]
 
 
 def walls_j(u: Doubles, n: int) -> None:
-    """Copy the walls of the second dimension to the opposite halos, as boundaries are periodic."""
+    """Copy the outermost inner points of the second dimension to the opposite halos, as boundaries are periodic."""
     for k, i in product(range(1, n - 1), range(n)):
         u[k, 0, i] = u[k, n - 2, i]
         u[k, n - 1, i] = u[k, 1, i]
 
 
 def walls_k(u: Doubles, n: int) -> None:
-    """Copy the walls of the first dimension to the opposite halos, as boundaries are periodic."""
+    """Copy the outermost inner points of the first dimension to the opposite halos, as boundaries are periodic."""
     for j, i in product(range(n), range(n)):
         u[0, j, i] = u[n - 2, j, i]
         u[n - 1, j, i] = u[1, j, i]
 
 
 def clear(u: Doubles, n: int) -> None:
-    """Set the correction u to zero."""
+    """Set the correction u at all points of a coarser grid to zero. n: points along a side, halo included."""
     for k, j, i in product(range(n), range(n), range(n)):
         u[k, j, i] = 0.0
 
 
 def neighbours(t1: Doubles, t2: Doubles, u: Doubles, n: int) -> None:
-    """Add up each point's four nearest (t1) and four diagonal (t2) neighbours of u across the last dimension."""
+    """Add up neighbours of each point of u in the plane across the last dimension: 4 nearest (t1), 4 diagonal (t2)."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         t1[k, j, i] = u[k, j - 1, i] + u[k, j + 1, i] + u[k - 1, j, i] + u[k + 1, j, i]
         t2[k, j, i] = u[k - 1, j - 1, i] + u[k - 1, j + 1, i] + u[k + 1, j - 1, i] + u[k + 1, j + 1, i]
 
 
 def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, c1: float, c2: float) -> None:
-    """Smooth the correction by the residual: u = u + C r. t1, t2: sums of r's neighbours, from `neighbours`."""
+    """Smooth the correction u by the residual: u = u + C r, where the operator C adds up weighted neighbours.
+
+    c0, c1, c2: the weights of the point itself and of neighbours at the distances 1 and √2. t1, t2: sums of r's
+    neighbours, from `neighbours`. n: points along a side, halo included.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         u[k, j, i] = (
             u[k, j, i]
@@ -77,7 +81,11 @@ def smooth(u: Doubles, r: Doubles, t1: Doubles, t2: Doubles, n: int, c0: float, 
 def subtract(
     r: Doubles, u: Doubles, v: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """Compute the residual r = v - A u. t1, t2: sums of u's neighbours, from `neighbours`."""
+    """Compute the residual r = v - A u, where the operator A adds up weighted neighbours. v: the right-hand side.
+
+    a0, a2, a3: the weights of the point itself and of neighbours at the distances √2 and √3. t1, t2: sums of u's
+    neighbours, from `neighbours`. n: points along a side, halo included.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         r[k, j, i] = (
             v[k, j, i]
@@ -90,7 +98,11 @@ def subtract(
 def residual_in_place(
     r: Doubles, u: Doubles, t1: Doubles, t2: Doubles, n: int, a0: float, a2: float, a3: float
 ) -> None:
-    """Compute the residual on a coarser grid in place: r = r - A u. t1, t2: sums of u's neighbours."""
+    """Compute the residual on a coarser grid in place: r = r - A u, where the operator A adds up weighted neighbours.
+
+    a0, a2, a3: the weights of the point itself and of neighbours at the distances √2 and √3. t1, t2: sums of u's
+    neighbours, from `neighbours`. n: points along a side, halo included.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         r[k, j, i] = (
             r[k, j, i]
@@ -101,7 +113,10 @@ def residual_in_place(
 
 
 def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
-    """Add up each coarse point's four nearest (x1) and four diagonal (y1) neighbours of r across the last dimension."""
+    """Add up, for each point of the coarse grid, neighbours of the fine grid's r: 4 nearest (x1), 4 diagonal (y1).
+
+    The neighbours lie in the plane across the last dimension. m: points along a side of the coarse grid, halo included.
+    """
     for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m)):
         x1[k, j, 2 * i - 1] = (
             r[2 * k, 2 * j - 1, 2 * i - 1]
@@ -135,7 +150,10 @@ def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
 
 
 def coarse_sums(z1: Doubles, z2: Doubles, z3: Doubles, z: Doubles, m: int) -> None:
-    """Add up neighbours of the coarse correction z, to be interpolated: pairs along j (z1) and k (z2), fours (z3)."""
+    """Add up neighbours of the coarse correction z, to be interpolated: pairs along j (z1) and k (z2), fours (z3).
+
+    m: points along a side of the coarse grid, halo included.
+    """
     for k, j, i in product(range(m - 1), range(m - 1), range(m)):
         z1[k, j, i] = z[k, j + 1, i] + z[k, j, i]
         z2[k, j, i] = z[k + 1, j, i] + z[k, j, i]

@@ -42,7 +42,10 @@ def transpose(source: Doubles, target: Doubles, n: int) -> None:
 
 
 def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
-    """Set the equations of both end points of each line to those of the unit matrix, in all three systems."""
+    """Make the equations at both ends of each line those of the unit matrix, in three pentadiagonal systems.
+
+    lhs, lhsp, lhsm: the matrices of the three systems, [diagonal, a, h, b], where h runs along the lines.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for m in range(5):
             lhs[m, a, 0, b] = 0.0
@@ -60,7 +63,7 @@ def clear_walls(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, n: int) -> None:
 
 
 def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
-    """Compute at each point the largest of several viscosities into rhon. c: the factor of rho_i in them."""
+    """Compute into rhon at each point the largest of four viscosities. c: factor of rho_i (reciprocal density)."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -68,7 +71,10 @@ def coefficients(rhon: Doubles, rho_i: Doubles, n: int, c: float) -> None:
 
 
 def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) -> None:
-    """Fill the first of the three systems, lhs, that of the velocity v itself, from v and the viscosity rhon."""
+    """Fill the matrix lhs, the first of three pentadiagonal systems along lines, from velocity v and viscosity rhon.
+
+    t1, t2: the time step over the squared and over the double distance of two points. n: points along a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             lhs[0, a, h, b] = 0.0
@@ -81,7 +87,11 @@ def fill(lhs: Doubles, rhon: Doubles, v: Doubles, n: int, t1: float, t2: float) 
 def fill_with_coefficients(
     lhs: Doubles, rhon: Doubles, rho_i: Doubles, v: Doubles, n: int, c: float, t1: float, t2: float
 ) -> None:
-    """Compute the viscosity rhon from rho_i times `c`, and fill the first system, lhs, from it and v, in one kernel."""
+    """Compute the viscosity rhon as `coefficients` does, and fill the matrix lhs as `fill` does, in one kernel.
+
+    c: a factor of rho_i, the density's reciprocal. t1, t2: the time step over the squared and over the double distance
+    of two points. v: the velocity along the lines.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n):
             ru = c * rho_i[a, b, h]
@@ -95,7 +105,7 @@ def fill_with_coefficients(
 
 
 def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
-    """Add `c` times fourth differences to the first system, lhs, from point `first` to `after` - 1 of each line."""
+    """Add `c` times fourth differences to the pentadiagonal matrix lhs, at points `first` to `after` - 1 of lines."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(first, after):
             lhs[0, a, h, b] = lhs[0, a, h, b] + c
@@ -106,7 +116,11 @@ def smooth(lhs: Doubles, n: int, first: int, after: int, c: float) -> None:
 
 
 def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: int, t2: float) -> None:
-    """Fill the second (lhsp) and third system (lhsm) from lhs, for the velocity plus and minus the speed of sound."""
+    """Fill the matrices lhsp and lhsm of the second and third system of equations from lhs, that of the first.
+
+    lhs stands for waves with the fluid's velocity, lhsp and lhsm for those with this velocity plus and minus the speed
+    of sound. t2: the time step over the double distance of two points. n: points along a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(1, n - 1):
             for m in (0, 2, 4):
@@ -119,7 +133,10 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
 
 
 def elimination(fields: tuple[int, ...]) -> Callable[..., None]:
-    """Make the kernel that eliminates forward in one system. fields: the numbers of its right-hand sides."""
+    """Make the kernel that eliminates forward along lines in a pentadiagonal system (Gaussian elimination).
+
+    fields: the numbers of the right-hand sides that the system has.
+    """
 
     def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:
         for a, b in product(range(1, n - 1), range(1, n - 1)):
@@ -145,7 +162,7 @@ eliminate_first, eliminate_other = elimination((0, 1, 2)), elimination((3,))
 
 
 def last_points(lhs: Doubles, rhs: Doubles, n: int) -> None:
-    """Solve the first system, lhs, for the last two points of each line; rhs gets the solution."""
+    """Solve the first pentadiagonal system, lhs, for the last two points of each line; rhs gets the solution."""
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         factor = 1.0 / lhs[2, a, n - 2, b]
         lhs[3, a, n - 2, b] = lhs[3, a, n - 2, b] * factor
@@ -171,7 +188,10 @@ def last_points_of_others(lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) ->
 
 
 def substitute(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, rhs: Doubles, n: int) -> None:
-    """Substitute backward along each line in all three systems; rhs gets the solution."""
+    """Substitute backward along each line in all three pentadiagonal systems; rhs gets the solution.
+
+    lhs, lhsp, lhsm: their matrices after the elimination. n: points along a side.
+    """
     for a, b in product(range(1, n - 1), range(1, n - 1)):
         for h in range(n - 3, -1, -1):
             for m in (0, 1, 2):
