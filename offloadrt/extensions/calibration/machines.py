@@ -62,7 +62,7 @@ class EntryRecord:
 
     @classmethod
     def of(cls, entry: ProfileEntry, spec: MachineSpec) -> EntryRecord:
-        """Convert an entry of `spec` to the record that `--json` prints."""
+        """Convert an entry of the machine profile `spec` to the record that `--json` prints."""
         factor = 1.0 if entry.unit is None else entry.unit.factor
         low, high = (None if end is None else end / factor for end in (entry.low, entry.high))
         value = entry.value if isinstance(entry.value, (bool, str)) else entry.value / factor
@@ -215,7 +215,7 @@ def shown(entry: Any) -> str:
 
 
 def range_of(entry: Any) -> str:
-    """Return an entry's range or choices as text; an empty text if it has neither."""
+    """Return a profile entry's range or choices as text; an empty text if it has neither."""
     if entry.choices:
         return " | ".join(entry.choices)
     if entry.low is None or entry.high is None:

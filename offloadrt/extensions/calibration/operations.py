@@ -312,8 +312,8 @@ def linear_cost(points: Sequence[tuple[float, float]], count: int | None = None)
 def two_groups(values: Sequence[float]) -> tuple[list[float], list[float]]:
     """Divide times (`values`) into two groups at their widest gap; without a wide gap, the second group is empty.
 
-    So allocations are told apart: some find memory that the driver holds, and the others call the kernel driver, which
-    takes many times as long.
+    This separates two sorts of allocations: some get memory that the driver holds, and the others call the kernel
+    driver, which takes many times as long.
     """
     ordered = np.sort(np.asarray(values, float))
     fewest = max(LEAST, int(len(ordered) * _MINORITY))

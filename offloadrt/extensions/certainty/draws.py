@@ -156,12 +156,12 @@ class Draws:
 
     @property
     def entries(self) -> list[str]:
-        """Return the names of all uncertain entries and inputs, each once."""
+        """Return the names of all uncertain entries (costs and rates of the machines) and program inputs, each once."""
         return [*dict.fromkeys(key for of in self.columns.values() for key in of), *self.inputs]
 
     @property
     def width(self) -> int:
-        """Return how many independent random numbers a draw has: one per source of uncertainty, one per input."""
+        """Return how many independent random numbers a sample has: one per source of uncertainty, one per input."""
         return len({column for of in self.columns.values() for column in of.values()}) + len(self.inputs)
 
     def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:
@@ -211,7 +211,7 @@ class DrawnRuns:
         return [(a.elapsed_s, b.elapsed_s) for a, b in rows if a is not None and b is not None]
 
     def with_intervals(self, nominal: Sequence[Result]) -> list[Result]:
-        """Return the nominal results (each range at its mean), with intervals of all their figures over the draws.
+        """Return the nominal results (each range at its mean), with intervals of their figures over random samples.
 
         They also get the interval in which a real machine's time should lie, where similar programs were measured.
         """

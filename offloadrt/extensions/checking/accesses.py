@@ -240,7 +240,7 @@ class Access:
 
     @property
     def place(self) -> str:
-        """Return the name of the accessed memory in reports."""
+        """Return the name of the memory that is accessed, such as host memory or a device's, for reports."""
         return "on the host" if self.memory == HOST else f"on device {self.memory}"
 
     @property
@@ -332,7 +332,7 @@ class Intervals(Generic[C]):
     def replace(self, begin: int, end: int) -> C:
         """Replace the cells of [begin, end) by one new cell, and return it.
 
-        The new cell is as `make` creates it: nothing is known of its bytes yet.
+        The new cell is as `make` creates it, without any earlier access.
         """
         self.forget(begin, end)
         return self._add(begin, end) if begin < end else self._make(begin, end)

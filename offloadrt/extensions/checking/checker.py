@@ -199,7 +199,7 @@ class Checker:
             handler(event)
 
     def finish(self, ended: bool = True, model: str = "openmp") -> list[Mistake]:
-        """Judge what is left at the end of the program, and return all mistakes, the gravest first.
+        """Check what is left at the end of the program, and return all mistakes, the gravest first.
 
         ended: whether the program came to its end. If an error ended it, data that is left mapped is no mistake. model:
         the programming model in whose words advice is given.

@@ -119,7 +119,7 @@ class References:
         return copies
 
     def may_be_found(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
-        """Return a doubt about the bytes that a new mapping copies to the device, if another order would copy nothing.
+        """Return what reports later reads of bytes that a new mapping copies to the device (a doubt).
 
         entry: the new mapping. directive: the directive that made it. In another order, the directive finds an older
         mapping of the same bytes and so copies nothing. This is possible if a reference to the older mapping was
@@ -131,10 +131,10 @@ class References:
         return None if known is None else self._doubt(directive, "the map at {}, which else finds it", known.by)
 
     def may_be_kept(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
-        """Return a doubt about the bytes that a directive copies back as a mapping's last user.
+        """Return what reports later reads of bytes that a directive copies back as a mapping's last user (a doubt).
 
-        It says that the directive may not be the last user in another order. Returns None if it is the last in any
-        order.
+        In another order the directive may not be the last user, and copies nothing back. Returns None if it is the last
+        in any order.
         """
         others = self._others(device, entry, directive)
         what = "the end of the map at {}, which copies back only as the last user"

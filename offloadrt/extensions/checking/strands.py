@@ -57,7 +57,7 @@ class Clock:
         return self._root is _NOTHING[self._height]
 
     def begin_epoch(self, chain: int) -> None:
-        """Increment a chain's entry, so that what comes now is told apart from what came before.
+        """Increment a chain's entry of the vector clock, so that later acts of the chain differ from earlier ones.
 
         A chain is several strands (threads, tasks or queues), one after the other; an epoch is one value of its entry.
         """
@@ -122,11 +122,14 @@ class EndedChains:
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
     def add(self, chain: int, epoch: int) -> None:
-        """Add a chain whose last strand (thread, task, queue) has ended. epoch: its entry's last value in clocks."""
+        """Add a chain whose last strand (thread, task, queue) has ended.
+
+        chain, epoch: its entry in vector clocks, and the last value of that entry.
+        """
         self._chains.append((chain, epoch))
 
     def take_over(self, other: EndedChains) -> None:
-        """Move all chains (of strands that have ended) from `other` into this object.
+        """Move all chains of strands (threads, tasks, queues) that have ended from `other` into this object.
 
         Of the two lists, the shorter one is appended to the longer one, for speed.
         """
@@ -371,10 +374,10 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def began_in(self, queue: WorkQueue, name: str, mark: Hashable) -> None:
-        """Record that the running actor begins to run a host function for a queue, as cudaLaunchHostFunc asks for.
+        """Record that a thread or driver service begins a host function for a queue, as cudaLaunchHostFunc asks for.
 
-        What it does counts as work of the queue. name: the strand's name in reports. mark: what the program recorded in
-        the queue (`Strands.marked`) just before the function.
+        What it does counts as work of the queue. name: the function's name in reports. mark: what the program recorded
+        in the queue (`Strands.marked`) just before the function.
         """
         strand = Strand(name, self._queues[queue].chain, Clock(self._signals[mark].clock), is_queue=True)
         self._running.setdefault(self.sim.running or self.sim.current, []).append(strand)

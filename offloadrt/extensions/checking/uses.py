@@ -230,7 +230,7 @@ def static_uses(
     bindings: dict[HostArray, Binding],
     private: Sequence[tuple[MapItem, Binding]] = (),
 ) -> tuple[MemoryUse, ...]:
-    """Return what is known of the memory that a kernel will read and write, before it runs; reads before writes.
+    """Return which memory a kernel will read and write, as far as that is known before it runs; reads come first.
 
     region: the launch with its arguments and map items. bindings: where each array lies on the device. private: the map
     items with private copies, and where these lie.

@@ -336,11 +336,11 @@ class Wastes:
         self, copy: DataOperation, entry: Entry | None, block: WatchedBlock | None, brought: Brought | None,
         host_known: bool,
     ) -> None:  # fmt: skip
-        """Record a copy between the host and a device, and judge whether it was needless.
+        """Record a copy between the host and a device, and find out whether it was needless.
 
-        copy.host: 0 if the host side is no array. entry, block: the mapping and the block on the device, if any.
-        brought: what is known of the copied bytes. host_known: whether every access of the host to this range is
-        reported.
+        copy: its field `host` is 0 if the host side is no array. entry, block: the mapping and the block on the device,
+        if any. brought: whether the copy changes bytes of its target; None: that is not known. host_known: whether
+        every access of the host to this range is reported.
         """
         self.operations.append(copy)
         copy.made = self._blocks.get(block) if block is not None else None

@@ -317,8 +317,9 @@ def chosen(
 ) -> Figure | None:  # fmt: skip
     """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
-    x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. machine: as for `figure_for`.
-    Raises UserError for a `y` that is no figure of the results.
+    x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. machine: the machine of all
+    runs; published points are left out if it is not the scenario's own. Raises UserError for a `y` that is no figure of
+    the results.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])

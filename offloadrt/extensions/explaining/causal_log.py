@@ -146,7 +146,7 @@ class CausalLog:
             self._rows += (self.position(), sim.now, self._ended, actor.index, "end of its team", since, False)
 
     def finished(self, actor: Actor) -> None:
-        """Remember that an actor has ended; its parent waits (`joined`) for the one that ends last."""
+        """Record that a thread has ended; its parent, which waits for all (`joined`), waits for the last to end."""
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
@@ -215,7 +215,10 @@ class CausalLog:
 
     @property
     def rows(self) -> list[Resumption]:
-        """Return, in order, each moment at which one actor let another one, which waited, go on; empty if not kept."""
+        """Return, in order, each moment at which one actor (thread, part of the machine) let another go on that waited.
+
+        The list is empty if these moments are not kept.
+        """
         fields = iter(self._rows)
         return [
             Resumption(position, round(time * PS_PER_S), by, to, target, round(since * PS_PER_S), turn)

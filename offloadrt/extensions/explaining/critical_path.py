@@ -159,14 +159,19 @@ class History:
     def last_taken(self, actor: int, before: int) -> int | None:
         """Return the number of the latest resumption before number `before` that let this actor go on; or None.
 
-        A resumption is a moment at which one actor lets another one, which waited, go on.
+        A resumption is a moment at which one actor (a thread, or a part of the machine) lets another one go on that
+        waited.
         """
         numbers = self.taken.get(actor, ())
         last = bisect.bisect_left(numbers, before) - 1
         return numbers[last] if last >= 0 else None
 
     def resumptions_until(self, time_ps: int) -> int:
-        """Return how many resumptions (one actor lets another go on) there were up to `time_ps`, in picoseconds."""
+        """Return how many resumptions there were up to `time_ps`, in picoseconds.
+
+        A resumption is a moment at which one actor (a thread, or a part of the machine) lets another one go on that
+        waited.
+        """
         return bisect.bisect_right(self.resumptions, time_ps, key=attrgetter("time_ps"))
 
     def is_program(self, actor: int) -> bool:

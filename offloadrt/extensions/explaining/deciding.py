@@ -78,7 +78,7 @@ class MovedRuns:
     most: int | None = None
 
     def entries(self) -> list[str]:
-        """Return the names of the uncertain entries that the runs' options do not fix, each once."""
+        """Return the names of the uncertain entries (costs and rates) that the runs' options do not fix, each once."""
         return [
             *dict.fromkeys(
                 key for point in self.points for key in uncertain(spec_of(point)) if is_free(key, point.options)
@@ -86,10 +86,11 @@ class MovedRuns:
         ]
 
     def look(self, asked: Mapping[str, Sequence[str]]) -> dict[str, EntryEffect]:
-        """Move each set of entries together to the low, then the high end of their ranges; return each set's effect.
+        """Move each set of uncertain entries to the low, then the high end of their ranges; return each set's effect.
 
-        asked: the entries of each set, by a name for the set. Returns the effects by the same names. A set is left out
-        if there was no time for it, or if its runs would exceed `most`.
+        An entry is a cost or rate of the machine; those of a set are moved together. asked: the entries of each set, by
+        a name for the set. Returns the effects by the same names. A set is left out if there was no time for it, or if
+        its runs would exceed `most`.
         """
         if self.most is not None:
             asked = dict(itertools.islice(asked.items(), self.most // (2 * len(self.points))))

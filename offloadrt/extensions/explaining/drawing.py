@@ -71,7 +71,8 @@ class Canvas(Protocol):
     def instant(self, track: int, time_ps: int, name: str, notes: Notes, flows: Sequence[int] = (), /) -> None:
         """Mark a moment on a track. time_ps: when, in picoseconds. name: the text to show.
 
-        notes: details to show, by name. flows: numbers of the arrows that join it to slices, as for `begin`.
+        notes: details to show, by name. flows: numbers of arrows; an arrow joins all slices and marks that have its
+        number.
         """
 
     def value(self, track: int, time_ps: int, value: int, /) -> None:
@@ -100,11 +101,11 @@ class ThreadTracks:
     _threads: dict[int, _Thread] = attrs.field(factory=dict)
 
     def name(self, actor: int) -> str:
-        """Return the name of an actor, "actor INDEX" if it is unknown."""
+        """Return the name of the actor (thread) with an index, "actor INDEX" if it is unknown."""
         return self.names.get(actor, f"actor {actor}")
 
     def track(self, actor: int) -> int:
-        """Return the number of the actor's track; a new track is made at the first call."""
+        """Return the number of the track of a thread (`actor`, its index); a new track is made at the first call."""
         return self._thread(actor).track
 
     def begin(

@@ -384,10 +384,10 @@ _LEAST = 4
 
 @attrs.frozen
 class TotalOrder:
-    """The total-order Sobol index of an uncertain entry: the part of a figure's variance in which it is involved.
+    """The total-order Sobol index of an uncertain cost or rate (entry): the part of a variance in which it is involved.
 
-    entry: the entry's name, or a word for all other entries together. index: that part, from 0 to 1. half_width: half
-    the width of the 95 % confidence interval of the index.
+    The variance is that of a figure of the runs. entry: the entry's name, or a word for all other entries together.
+    index: that part, from 0 to 1. half_width: half the width of the 95 % confidence interval of the index.
     """
 
     entry: str
@@ -399,9 +399,10 @@ class TotalOrder:
 class SobolIndices:
     """The Sobol indices of a resource's share of the critical path, the largest first.
 
-    An index is the part of the share's variance in which an uncertain entry is involved. resource: the name of the
-    resource. asked: how many base samples were requested; each takes one run for each group of entries, and two more.
-    samples: how many were complete within the budget. of: the index of each entry or group of entries.
+    An index is the part of the share's variance in which an uncertain cost or rate of the machine (entry) is involved.
+    resource: the name of the resource. asked: how many base samples were requested; each takes one run for each group
+    of entries, and two more. samples: how many were complete within the budget. of: the index of each entry or group of
+    entries.
     """
 
     resource: str
@@ -445,11 +446,12 @@ def total_order(
 ) -> SobolIndices:
     """Run base samples, each of as many runs as there are groups plus two, and return the Sobol indices.
 
-    No run is begun after `deadline`, a reading of `time.monotonic` in seconds. A base sample that is not complete then,
-    or whose run fails, is not used. resource: the resource of the critical path whose share the indices explain. point:
-    the run. groups: the entries that are varied together, by group. samples: the number of base samples. pool, jobs:
-    the executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked
-    for. Raises UserError if SALib is not installed.
+    A Sobol index says how much of the variance of a resource's share of the critical path comes from a group of
+    uncertain entries (costs or rates). No run is begun after `deadline`, a reading of `time.monotonic` in seconds. A
+    base sample that is not complete then, or whose run fails, is not used. point: the run. groups: the entries that are
+    varied together, by group. samples: the number of base samples. pool, jobs: the executor that makes the runs, and
+    how many it makes at a time. advanced: called with the runs done and asked for. Raises UserError if SALib is not
+    installed.
     """
     problem = {
         "num_vars": len(groups),

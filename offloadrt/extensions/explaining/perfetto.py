@@ -55,7 +55,7 @@ class PerfettoFile:
 
     @staticmethod
     def observer() -> CausalLog:
-        """Return a new observer that records the annotations of the run to be drawn."""
+        """Return a new observer of what a picture shows besides events: waits of threads and arguments of calls."""
         return CausalLog(history=False)
 
     def __init__(

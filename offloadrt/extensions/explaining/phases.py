@@ -58,7 +58,10 @@ class NamedPhases:
 
     @classmethod
     def of(cls, annotations: Iterable[Annotation], names: Mapping[int, str]) -> NamedPhases:
-        """Collect the phases that a program has named from a run's annotations. names: of actors, by index."""
+        """Collect the phases that a program has named from a run's annotations.
+
+        names: the name of each actor (a thread, or a part of the machine), by its index.
+        """
         of_actor: dict[str, _Steps] = {}
         stacks: dict[int, list[str]] = {}
         first = _Steps()

@@ -193,7 +193,7 @@ class Observed:
     """A recorded run: its result, its critical path and how its resources were used.
 
     `spec` is its machine. `windows` are begin and end, in picoseconds, of what is measured. `history` is what every
-    thread and part of the machine did, and `causal_log` what is known of the run besides its events. `phases` are the
+    thread and part of the machine did, and `causal_log` which of them let which other one go on. `phases` are the
     phases that the program names. `work` is the work it has done, `NOTHING` if that was not counted.
     """
 

@@ -181,7 +181,7 @@ def _is_read(variable: str, spec: MachineSpec) -> bool:
 
 @attrs.frozen
 class Switch:
-    """A variable that `why` tries for programs of `models`, with its values and the parts of the path where it acts."""
+    """An environment variable that `why` tries for programs of `models`, with the values to try and where it acts."""
 
     name: str
     values: tuple[str, ...]

@@ -300,11 +300,11 @@ class OutcomeRecord:
 class FailureRecord:
     """A failing run, after it was made as small as possible.
 
-    `expected` is the outcome of the reference run: no fault is injected in it, and actors that are ready at the same
-    time run in the order in which they became ready. `is_error` tells whether the failing run ended with an error,
-    rather than with another result. `detail` is the error's own traceback, or what the checkers report. `faults` are
-    the injected faults, and `schedule` says in sentences which actors went on in another order. `token` is the text
-    from which `replay` repeats the run.
+    `expected` is the outcome of the reference run: no fault is injected in it, and actors (threads and parts of the
+    machine) that are ready at the same time run in the order in which they became ready. `is_error` tells whether the
+    failing run ended with an error, rather than with another result. `detail` is the error's own traceback, or what the
+    checkers report. `faults` are the injected faults, and `schedule` says in sentences which actors went on in another
+    order. `token` is the text from which `replay` repeats the run.
     """
 
     program: str
@@ -422,7 +422,8 @@ class ReplayRecord:
     same_run: whether the run has the same trace hash as the one for which the token was made, so that all events are
     equal. same_outcome: whether it ended in the same way. changed: what differs since the token was made: the program,
     its machine, or offloadrt. outcome, detail: the outcome in one line, and in full. fails: whether it is a failure.
-    schedule: sentences that say which actors went on in another order. trace_hash: the hash of the run's events now.
+    schedule: sentences that say which threads or parts of the machine went on in another order. trace_hash: the hash of
+    the run's events now.
     """
 
     program: str

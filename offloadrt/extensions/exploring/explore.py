@@ -257,7 +257,7 @@ class WitnessedProgram(Program, Protocol):
     def recorded_awaits(self) -> tuple[RunOutcome, AwaitRecorder]:
         """Run the program once, with its schedule unchanged; return the outcome, and what it has awaited.
 
-        Unchanged means that actors go on in the order in which they become ready.
+        Unchanged means that threads and parts of the machine go on in the order in which they become ready.
         """
 
 

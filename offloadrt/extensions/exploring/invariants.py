@@ -38,7 +38,7 @@ def unreturned(device: OffloadDevice) -> list[str]:
 
 
 def held(sim: Simulation) -> list[str]:
-    """Describe the locks that are still held at the end of a program, except by an actor of the hardware."""
+    """Describe the locks that are still held at the end of a program, except by a part of the hardware."""
     return [
         f"{primitive.name} is held by {owner.name}" + (", which has ended" if owner.finished else "")
         for primitive in sim.primitives

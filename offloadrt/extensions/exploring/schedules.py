@@ -51,7 +51,10 @@ class ScheduleCase:
 
     @property
     def strategy(self) -> Strategy:
-        """Return a new scheduling strategy for one run, which decides which of several ready actors goes on."""
+        """Return a new strategy for one run, which decides which of several ready actors goes on.
+
+        An actor is a thread or a part of the machine.
+        """
         return _STRATEGIES[self.kind](self)
 
     @property
@@ -66,7 +69,8 @@ class ScheduleCase:
     def size(self) -> int:
         """Return the number of changes of order plus changed costs, by which smaller failing cases are searched for.
 
-        A change of order is a moment at which another actor goes on than the one that became ready first.
+        A change of order is a moment at which another actor (thread or part of the machine) goes on than the one that
+        became ready first.
         """
         return len(self.departures) + len(self.costs)
 
@@ -140,12 +144,13 @@ _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 class SchedulePlan:
     """Plans schedules: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
-    LENGTH is a virtual time (`20us`). For pct it says how late an actor may go on, for delay it is the longest delay,
-    and for dfs how long an actor is held back. By default it is the program's duration for pct and delay, and 0 for
-    dfs, which then enumerates the orders of actors that are ready at the same instant. `text` is the plan as the user
-    wrote it; `kind` is the strategy's name, and `bound`, `length` and `jitter` are its numbers (`length` None: the
-    program's duration). `steps` is the number of scheduling choices in a run. `first_seed` is the seed of the first
-    run; each further run has the next one.
+    A schedule says in which order actors (threads and parts of the machine) go on. LENGTH is a virtual time (`20us`).
+    For pct it says how late an actor may go on, for delay it is the longest delay, and for dfs how long an actor is
+    held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then enumerates the
+    orders of actors that are ready at the same instant. `text` is the plan as the user wrote it; `kind` is the
+    strategy's name, and `bound`, `length` and `jitter` are its numbers (`length` None: the program's duration). `steps`
+    is the number of scheduling choices in a run. `first_seed` is the seed of the first run; each further run has the
+    next one.
     """
 
     text: str

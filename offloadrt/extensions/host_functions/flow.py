@@ -276,14 +276,14 @@ class FlowBuilder(Generic[Op, S]):
     # nodes
 
     def jump(self, node: Node[Op]) -> None:
-        """End the present path with an edge to `node`; later code is unreachable until another path leads to it."""
+        """End the present path of control with an edge to `node`; later code needs another path that leads to it."""
         if self._end is not None:
             self._end.next.append(node)
             self._arrivals.setdefault(node, []).append(dict(self.scope.names))
             self._end = None
 
     def reach(self, node: Node[Op]) -> None:
-        """Add `node` to the graph, as the next node of the present path."""
+        """Add `node` to the control-flow graph, as the next node of the present path."""
         self.pieces.append(node)
         self._resume(node)
 
@@ -300,7 +300,7 @@ class FlowBuilder(Generic[Op, S]):
         self._end = node
 
     def emit(self, operation: Op, origin: int) -> None:
-        """Append a node with an operation to the present path of the graph.
+        """Append a node with an operation to the present path of the control-flow graph.
 
         operation: what is executed there. origin: a key for its place in the source: copies of one place have equal
         keys.
@@ -319,7 +319,7 @@ class FlowBuilder(Generic[Op, S]):
         self.jump(self.exit)
 
     def leave_round(self, is_break: bool) -> None:
-        """Add a ``break`` or a ``continue`` to the graph, which leaves an iteration of the innermost loop.
+        """Add a ``break`` or ``continue`` to the control-flow graph, which leaves an iteration of the innermost loop.
 
         is_break: whether the path goes to what follows the loop, rather than to the next iteration.
         """
@@ -355,7 +355,7 @@ class FlowBuilder(Generic[Op, S]):
     # pieces of the source
 
     def alternatives(self, branch: HostBranch, *sides: Walk) -> None:
-        """Add a branch to the graph: paths that part here and meet again afterwards.
+        """Add a branch to the control-flow graph: paths that part here and meet again afterwards.
 
         branch: the condition and the weights. sides: for each path, a function that adds its code to the graph.
         """
@@ -375,7 +375,7 @@ class FlowBuilder(Generic[Op, S]):
             self.jump(join)
 
     def cleaned_up(self, body: Walk, cleanup: Walk) -> None:
-        """Add `body` to the graph, and `cleanup` to every path that leaves the body, as ``try … finally`` does.
+        """Add `body` to the control-flow graph, and `cleanup` to every path that leaves it, as ``try … finally`` does.
 
         body, cleanup: functions that add these parts of the source.
         """
@@ -410,10 +410,11 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(join)
 
     def loop(self, loop: HostLoop[Op], head: Walk, body: Walk, otherwise: Walk, endless: bool = False) -> None:
-        """Add a loop to the graph, once for all its iterations: `head` before each, `otherwise` when none is left.
+        """Add a loop to the control-flow graph, once for all its iterations.
 
         loop: the loop, to be filled with what is built. head, body, otherwise: functions that add these parts of the
-        source. endless: whether the loop ends only by a jump (``while True``).
+        source: what is executed before each iteration, in it, and when no iteration is left (``else``). endless:
+        whether the loop ends only by a jump (``while True``).
 
         If facts about the whole function are found in it (`Scope.facts`), the loop is built a second time with these.
         """
@@ -447,7 +448,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def unrolled(self, rounds: Sequence[Walk], otherwise: Walk) -> None:
-        """Add each iteration of a loop to the graph separately, one after the other.
+        """Add each iteration of a loop to the control-flow graph separately, one after the other.
 
         rounds: for each iteration, a function that adds its code. otherwise: a function that adds what is executed when
         no iteration is left (``else``).
@@ -466,7 +467,7 @@ class FlowBuilder(Generic[Op, S]):
         self.reach(after)
 
     def inlined(self, scope: S, body: Walk, origin: int) -> None:
-        """Add the body of a called function to the graph, in place of the call. The call is assumed always to return.
+        """Add the body of a called function to the control-flow graph, in place of the call, which always returns.
 
         scope: the names in the called function. body: adds its code. origin: a key of where the call stands in the
         source.

@@ -60,29 +60,29 @@ class HostWalk(ABC, Generic[Op, S]):
 
     @abstractmethod
     def call(self, node: ast.Call) -> None:
-        """Add to the graph what a call does, and what its arguments do; each subclass says how."""
+        """Add to the control-flow graph what a call and its arguments do; each subclass says how."""
 
     def access(self, node: ast.expr) -> None:
-        """Add to the graph what a read or write of an element or attribute does: nothing, unless a subclass says so."""
+        """Add to the control-flow graph what a read or write of an element or attribute does; by default nothing."""
 
     def name_stored(self, node: ast.Name) -> None:
-        """Add to the graph what an assignment to a name does: nothing, unless a subclass says so."""
+        """Add to the control-flow graph what an assignment to a name does; by default nothing."""
 
     def refer(self, node: ast.expr) -> None:
         """Handle a name or ``lambda`` that is only mentioned, as it may be called elsewhere; subclasses say how."""
 
     def next_element(self, iterable: ast.expr, is_async: bool) -> None:
-        """Add to the graph what a loop's step to the next element does: nothing, unless a subclass says so.
+        """Add to the control-flow graph what a loop's step to the next element does; by default nothing.
 
         iterable: what the loop goes through. is_async: whether it is an ``async for``.
         """
 
     def suspend(self, node: ast.expr) -> None:
-        """Add the parts of a ``yield`` to the graph; a subclass may add what happens while the function is paused."""
+        """Add the parts of a ``yield`` to the control-flow graph; a subclass may add what happens meanwhile."""
         self.parts(node)
 
     def contexts_end(self, node: ast.With | ast.AsyncWith) -> None:
-        """Add to the graph what the end of a ``with`` does: nothing, unless a subclass says so."""
+        """Add to the control-flow graph what the end of a ``with`` does; by default nothing."""
 
     def leaving(self, node: ast.AST) -> Op | None:
         """Return the operation that stands for leaving the function at `node`; None if leaving is no operation.
@@ -94,11 +94,11 @@ class HostWalk(ABC, Generic[Op, S]):
     # what a pass does
 
     def emit(self, operation: Op, at: ast.AST) -> None:
-        """Append an operation to the present path of the graph; `at` is the node of the source from which it comes."""
+        """Append an operation to the present path of the control-flow graph. at: the node of the source for it."""
         self.flow.emit(operation, id(at))
 
     def inline(self, scope: S, at: ast.AST) -> None:
-        """Add the body of a called function to the graph, in place of its call.
+        """Add the body of a called function to the control-flow graph, in place of its call.
 
         scope: the called function, with what the names in it stand for. at: the call, as a node of the source.
         """
@@ -109,12 +109,12 @@ class HostWalk(ABC, Generic[Op, S]):
     # statements
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
-        """Add statements to the graph, one after the other."""
+        """Add statements to the control-flow graph, one after the other."""
         for node in statements:
             self.statement(node)
 
     def statement(self, node: ast.stmt) -> None:
-        """Add one statement to the graph: the operations in it, and the paths into which it divides control flow."""
+        """Add one statement to the control-flow graph: its operations, and the paths into which it divides control."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.scope.define(node)
@@ -166,7 +166,7 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def later(self, statements: Sequence[ast.stmt]) -> Callable[[], None]:
-        """Return a function without arguments that adds these statements to the graph when it is called."""
+        """Return a function without arguments that adds these statements to the control-flow graph when called."""
         return lambda: self.block(statements)
 
     def returns(self, node: ast.AST) -> None:
@@ -175,7 +175,10 @@ class HostWalk(ABC, Generic[Op, S]):
             self.emit(operation, node)
 
     def for_loop(self, node: ast.For | ast.AsyncFor) -> None:
-        """Add a ``for`` to the graph: once for all iterations, or once for each if the scope gives the elements."""
+        """Add a ``for`` to the control-flow graph: once for all iterations, or once for each.
+
+        It is added once for each if the scope gives the elements (`Scope.elements`).
+        """
         self.expression(node.iter)
         if elements := self.scope.elements(node.iter):
             self.flow.unrolled([self.round(node, element) for element in elements], self.later(node.orelse))
@@ -185,7 +188,10 @@ class HostWalk(ABC, Generic[Op, S]):
         self.loop(node, loop, lambda: self.element(node.iter, is_async, node.target))
 
     def round(self, node: ast.For | ast.AsyncFor, element: ast.expr) -> Callable[[], None]:
-        """Return a function that adds one iteration of a loop to the graph; the loop's variable is `element` in it."""
+        """Return a function that adds one iteration of a loop to the control-flow graph.
+
+        element: what the loop's variable stands for in it.
+        """
 
         def walk() -> None:
             self.scope.assign(node.target, element)
@@ -194,7 +200,7 @@ class HostWalk(ABC, Generic[Op, S]):
         return walk
 
     def element(self, iterable: ast.expr, is_async: bool, target: ast.expr) -> None:
-        """Add to the graph that a loop's variables (`target`) get the next element of `iterable`.
+        """Add to the control-flow graph that a loop's variables (`target`) get the next element of `iterable`.
 
         is_async: whether it is an ``async for``.
         """
@@ -209,12 +215,12 @@ class HostWalk(ABC, Generic[Op, S]):
         head: Callable[[], None],
         endless: bool = False,
     ) -> None:
-        """Add a loop to the graph once, which stands for all its iterations.
+        """Add a loop to the control-flow graph once, which stands for all its iterations.
 
         A name that the body assigns to may stand for something else in each iteration, so its meaning is unknown there.
-        node: the loop in the source. loop: the loop in the control-flow graph, to be filled. head: a function that adds
-        what is executed before each iteration (the test, or the step to the next element). endless: whether the loop
-        ends only by a ``break``, ``return`` or ``raise``.
+        node: the loop in the source. loop: the loop in the graph, to be filled. head: a function that adds what is
+        executed before each iteration (the test, or the step to the next element). endless: whether the loop ends only
+        by a ``break``, ``return`` or ``raise``.
         """
         names = [name for name in assigned(node.body) if name in self.scope.names]
 
@@ -227,13 +233,13 @@ class HostWalk(ABC, Generic[Op, S]):
     # expressions
 
     def parts(self, node: ast.AST) -> None:
-        """Add the expressions directly below a node of the source to the graph, in order."""
+        """Add the expressions directly below a node of the source to the control-flow graph, in order."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.expression(child)
 
     def expression(self, node: ast.expr) -> None:
-        """Add the operations of an expression to the graph, in the order in which Python evaluates its parts."""
+        """Add the operations of an expression to the control-flow graph, in Python's order of evaluation."""
         match node:
             case ast.Call():
                 self.call(node)
@@ -268,12 +274,12 @@ class HostWalk(ABC, Generic[Op, S]):
                 self.parts(node)
 
     def arguments(self, node: ast.Call) -> None:
-        """Add the operations in the arguments of a call to the graph."""
+        """Add the operations in the arguments of a call to the control-flow graph."""
         for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
             self.expression(argument)
 
     def comprehension(self, generators: Sequence[ast.comprehension], parts: Sequence[ast.expr]) -> None:
-        """Add the loops of a comprehension to the graph; their variables are not names of the function around it.
+        """Add the loops of a comprehension to the control-flow graph; their variables exist only inside it.
 
         generators: the loops. parts: the expressions that the comprehension computes for each element.
         """
@@ -295,7 +301,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.restore({**names, **{name: before[name] for name in own if name in before}})
 
     def filtered(self, conditions: Sequence[ast.expr], body: Callable[[], None]) -> None:
-        """Add `body` to the graph, which is executed for those elements for which all conditions hold.
+        """Add `body` to the control-flow graph, executed for those elements for which all conditions hold.
 
         body: a function that adds its code.
         """
@@ -307,7 +313,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.flow.alternatives(HostBranch(first), lambda: self.filtered(rest, body), _nothing)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Add an assignment to the graph, and record what the names stand for from now on.
+        """Add an assignment to the control-flow graph, and record what the names stand for from now on.
 
         target: the left side of the assignment. value: its right side, whose operations are in the graph already.
         """
@@ -315,7 +321,7 @@ class HostWalk(ABC, Generic[Op, S]):
         self.scope.assign(target, value)
 
     def target(self, node: ast.expr) -> None:
-        """Add the target (left side) of an assignment to the graph: the names and elements that it stores to."""
+        """Add the target (left side) of an assignment to the control-flow graph: the names and elements stored to."""
         match node:
             case ast.Name():
                 self.name_stored(node)

@@ -48,11 +48,14 @@ class LockWaits:
         self._released: dict[str, int] = {}
 
     def tries_again(self, actor: int) -> bool:
-        """Tell whether the last event of an actor was a `LockWait` that continues a wait for the same lock."""
+        """Tell whether the last event of a thread or part of the machine (`actor`) continues a wait for a lock."""
         return actor in self._woken
 
     def since(self, actor: int) -> tuple[str, int] | None:
-        """Return the lock that an actor waits for, and since when in picoseconds; None if it waits for none."""
+        """Return the lock that a thread or part of the machine (`actor`) waits for, and since when; None if for none.
+
+        The time is in picoseconds.
+        """
         return self._waits.get(actor)
 
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
@@ -152,9 +155,9 @@ class LogStatistics:
 class TraceStatistics:
     """Sums up the events of a trace; it is a sink of `Trace`, or is made from rows by `TraceStatistics.of(rows)`.
 
-    locks: by name of the lock (entry locks are summed). engines: by (device, engine). kernels: by (device, name).
-    bytes: by (direction, memory), such as ("h2d", "pinned"). calls: how often each API function was called, and how
-    long that took.
+    locks: by name of the lock (the locks of table entries are summed). engines: by (device, engine). kernels: by
+    (device, name). bytes: by (direction, memory), such as ("h2d", "pinned"). calls: how often each API function was
+    called, and how long that took.
     """
 
     def __init__(self) -> None:

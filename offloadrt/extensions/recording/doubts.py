@@ -240,7 +240,10 @@ class RecordedRanges:
 
     @classmethod
     def of(cls, program: str, metas: Iterable[Meta]) -> RecordedRanges:
-        """Make the ranges for a run's processes, recorded as `metas` say; the ranges' names begin with `program`."""
+        """Make the ranges of host times and kernel costs for the processes of a run; their names begin with `program`.
+
+        metas: how each process was recorded.
+        """
         metas = list(metas)
         ratios = metas[0].host_times
         times, costs = None, None

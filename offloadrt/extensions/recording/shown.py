@@ -197,11 +197,12 @@ def _messages(run: Recording) -> RenderableType:
 
 @attrs.frozen
 class RecordedRunRecord:
-    """A run of a recorded program: with how many host threads, and what is known of it.
+    """A run of a recorded program, for JSON: its host threads, how it ended, and what was recorded.
 
     rank: its rank in MPI_COMM_WORLD; None without MPI. directives: how many directives and routines it called. costs:
     whether the work of kernels was counted. host_touches: whether the memory accesses of the host were recorded.
-    oracle: whether the operations of the real runtime were recorded. ended: exit, exec, stopped, or cut, as in `Meta`.
+    oracle: whether the operations of the real runtime were recorded. ended: exit, exec, stopped, or cut (it crashed or
+    was killed).
     """
 
     run: str
@@ -217,7 +218,7 @@ class RecordedRunRecord:
     host_times: list[float]
     """For each repeat, its host time divided by that of the medians; empty without repeats."""
     doubts: list[str]
-    """What is doubtful in its numbers: a sentence each."""
+    """Sentences about numbers of it that may be wrong, such as outliers."""
     phases: dict[str, int]
     """How often each named range of the program began."""
     messages: list[MessageSummary]

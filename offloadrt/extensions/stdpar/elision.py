@@ -477,9 +477,9 @@ class BarrierWalk(HostWalk[Operation, MemoryScope]):
     """Builds the control-flow graph of a host function, to find where the host waits for its offloaded algorithms.
 
     Such a wait is a barrier. The graph's nodes are the algorithms, and the operations before which a barrier may be
-    needed: calls, accesses to memory, returns. The walk begins in a function that the compiler inlines nowhere. It goes
-    through the bodies of the functions that the compiler inlines into this one. source: the function. unit: what the
-    compiler sees at once.
+    needed: calls, accesses to memory, returns. The function is one that the compiler inlines nowhere; the bodies of
+    functions that the compiler inlines into it belong to the graph. source: the function. unit: what the compiler sees
+    at once.
     """
 
     def __init__(self, source: Source, unit: TranslationUnit) -> None:

@@ -248,9 +248,10 @@ class Executor:
     # barriers
 
     async def meets(self, marker: Marker, name: str = "", file: str = "", line: int = 0) -> None:
-        """Come to an operation of the kind `marker`; the thread waits for its queue first if a barrier stays there.
+        """Record that the thread reaches an operation of the kind `marker`; wait first for its algorithms if needed.
 
-        name, file, line: what the operation is, and where in the source.
+        The wait is needed where the compiler keeps a barrier before such an operation. name, file, line: what the
+        operation is, and where in the source.
         """
         if self.is_late and marker is Marker.ALLOCATION:
             return

@@ -166,7 +166,7 @@ def strong(
 
     Strong scaling: all threads share one number of patches. The time is extrapolated from two runs, one with half the
     patches, so that costs of the start do not count. case: the equations and other parameters. memory: the value of
-    `Setup.memory`. threads: by default the grid's. A judge calls this with `yield from`.
+    `Setup.memory`. threads: by default the grid's. A function that judges a claim calls this with `yield from`.
     """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []

@@ -151,7 +151,10 @@ def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
 
 
 def all_iterations(grid: BenchmarkGrid, cases: Iterable[Case]) -> Asking[list[AllIterations]]:
-    """Extrapolate the benchmarks in `cases` to all their iterations. Judges call it with `yield from`."""
+    """Extrapolate the benchmarks in `cases` to all their iterations.
+
+    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    """
     wanted = list(cases)
     points = []
     for name, asked in wanted:
@@ -191,7 +194,7 @@ COLUMNS: dict[str, Callable[[AllIterations], float]] = {
 
 @bench.judge(*(f"jacc.detail.*.{column}" for column in ("commkernel", "ktotal", "kadapted", "comm")))
 def detail(grid: BenchmarkGrid, name: str, what: str) -> Hearing:
-    """Judge one figure of a benchmark's row in the paper's table of details: is the emulated one within its limits?
+    """Judge whether one figure of a benchmark's row in the paper's table of details agrees with the emulated one.
 
     name: the benchmark. what: the figure's name.
     """

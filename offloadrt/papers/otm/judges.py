@@ -137,7 +137,8 @@ def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
 def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Result]]:
     """Run Rodinia at each of `places`, (benchmark, size in GB, placement), and return the results by place.
 
-    placement: how objects come to the device: unified memory, explicit copies, or OTM. A judge uses `yield from`.
+    placement: how objects come to the device: unified memory, explicit copies, or OTM. A function that judges a claim
+    calls this with `yield from`, which hands on its requests for runs.
     """
     wanted = list(dict.fromkeys(places))
     results = yield [

@@ -179,8 +179,10 @@ def expand(
 ) -> None:
     """Give each unvisited neighbour of the frontier its cost, the level; mark it in `updating` as newly reached.
 
-    By node: mask, whether it is in the frontier; visited; cost. nodes, edges: the graph, as in `Graph`, for `n` nodes.
-    active, degree, fresh: fractions of this level, as in `SearchLevel`, from which the kernel's work is counted.
+    By node: mask, whether it is in the frontier; visited; cost. nodes, edges: the graph of `n` nodes, where node k has
+    edges to the nodes ``edges[first : first + count]`` with (first, count) = ``nodes[k]``. The kernel's work is counted
+    from active, the fraction of nodes in the frontier, degree, their mean number of edges, and fresh, the fraction of
+    these edges that lead to new nodes.
     """
     for node in range(n):
         if expect(mask[node], probability=active):

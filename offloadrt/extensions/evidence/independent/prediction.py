@@ -99,7 +99,7 @@ class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EntryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Describes the run that predicts the values of an entry: a `scenario` with its `parameters` by name."""
+    """Describes the run that predicts the values of a measured result: a `scenario` with its `parameters` by name."""
 
     scenario: str
     machine: str

@@ -209,7 +209,7 @@ class JudgingGrid(ABC):
         """Return in words how many runs the grid has, for the report."""
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Return a point of a sweep (one run) for a judge to ask for.
+        """Return a point of a sweep (one run) for which a function that judges a claim may ask.
 
         parameters: of the paper's scenario, or of `scenario` if that is given. record: whether the run's events are
         kept.
@@ -266,8 +266,8 @@ class Bench:
         """Return a decorator for a function that measures in the emulator what a paper reports of its own programs.
 
         Such a claim (role `input`) is a number that the runs start from: the report shows the paper's and the emulated
-        number side by side, without a verdict. patterns: of the claims' ids, as for `judge`. The decorator raises
-        ValueError for a pattern that matches no claim, or a claim that is no input with a number.
+        number side by side, without a verdict. patterns: of the claims' ids, in which `*` stands for any text. The
+        decorator raises ValueError for a pattern that matches no claim, or a claim that is no input with a number.
         """
 
         def register(function: Check) -> Check:
@@ -302,7 +302,7 @@ Answers: TypeAlias = Callable[[Sequence[Point]], Sequence[Result]]
 
 
 class RunFailed(UserError):
-    """Raised in a judge when a run for which it asked ended with an error."""
+    """Raised in a function that judges a claim when a run for which it asked ended with an error."""
 
 
 def hear(judges: Sequence[Judge | InputCheck], grid: JudgingGrid, answers: Answers) -> dict[str, Judgement]:
@@ -475,7 +475,7 @@ def paper_named(name: str) -> Paper:
 def draws_of(
     spec: MachineSpec, inputs: Mapping[str, InputRange], options: RunSpec, count: int = DRAWS
 ) -> list[RunSpec]:
-    """Return the options of `count` runs, each with a random sample of the uncertain entries and inputs.
+    """Return the options of `count` runs, each with a random sample of the uncertain entries (costs, rates) and inputs.
 
     Empty if the user has set all uncertain entries. inputs: their ranges, by name.
     """

@@ -16,11 +16,12 @@ _OCTAVES = 10
 
 @attrs.define
 class Delay:
-    """Holds actors back ``bound`` times when they go on after a wait, each time for up to ``longest`` virtual seconds.
+    """Holds actors (threads, parts of the machine) back ``bound`` times when they go on after a wait.
 
-    These moments are chosen at random among the first ``steps`` times that any actor goes on. The delays are random on
-    a logarithmic scale of about three decades, so that short and long ones are equally likely. Actors that are ready at
-    the same instant go on in the order in which they became ready. ``seed`` is that of the random choices.
+    Each time is up to ``longest`` virtual seconds. These moments are chosen at random among the first ``steps`` times
+    that any actor goes on. The delays are random on a logarithmic scale of about three decades, so that short and long
+    ones are equally likely. Actors that are ready at the same instant go on in the order in which they became ready.
+    ``seed`` is that of the random choices.
     """
 
     seed: int = 0

@@ -20,8 +20,9 @@ from offloadrt.extensions.exploring.strategies.schedule import Choice, Departure
 class Dfs:
     """Enumerates schedules with at most ``bound`` departures from the order in which actors become ready.
 
-    A departure is another choice among the actors that are ready at one instant. Unless ``held`` is 0.0, it may also be
-    that an actor is held back for ``held`` virtual seconds. `after` derives the next schedules from a run.
+    An actor is a thread or a part of the machine. A departure is another choice among the actors that are ready at one
+    instant. Unless ``held`` is 0.0, it may also be that an actor is held back for ``held`` virtual seconds. `after`
+    derives the next schedules from a run.
     """
 
     bound: int = 2
@@ -30,9 +31,9 @@ class Dfs:
     def after(self, departures: Sequence[Departure], chances: Sequence[Chance]) -> Iterator[tuple[Departure, ...]]:
         """Yield the schedules that have one departure more than a run, each as a tuple of departures.
 
-        A departure is a moment at which another actor goes on than the one that became ready first. departures: those
-        of the run. chances: all moments at which the run could have had one. The added departure comes after all
-        others, so that every schedule is yielded once.
+        A departure is a moment at which another actor (thread or part of the machine) goes on than the one that became
+        ready first. departures: those of the run. chances: all moments at which the run could have had one. The added
+        departure comes after all others, so that every schedule is yielded once.
         """
         if len(departures) >= self.bound:
             return

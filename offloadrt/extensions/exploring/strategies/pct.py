@@ -19,10 +19,10 @@ from offloadrt.sim.scheduler import Actor
 class Pct:
     """Lets the ready actor with the highest priority go on; ``depth - 1`` times it puts that actor below all others.
 
-    Priorities are random, and ``seed`` is the seed of that choice. With n actors and at most ``steps`` choices in a
-    run, one run finds a bug that needs ``depth`` ordering constraints with a probability of at least 1 / (n ·
-    steps^(depth-1)): so the paper on PCT (see the module) proves. The proof holds for orders of actors that are ready
-    within ``reach`` virtual seconds of one another; with 0.0, only at the same instant.
+    An actor is a thread or a part of the machine. Priorities are random, and ``seed`` is the seed of that choice. With
+    n actors and at most ``steps`` choices in a run, one run finds a bug that needs ``depth`` ordering constraints with
+    a probability of at least 1 / (n · steps^(depth-1)), as Burckhardt and others prove. The proof holds for orders of
+    actors that are ready within ``reach`` virtual seconds of one another; with 0.0, only at the same instant.
     """
 
     seed: int = 0

@@ -13,8 +13,8 @@ from offloadrt.sim.scheduler import Actor
 class Choice:
     """A recorded choice: another one of the ready actors goes on than the one that became ready first.
 
-    step: the number of the choice in the run, from 1. place: the index, among the ready actors, of the one that goes
-    on; the first has index 0.
+    An actor is a thread or a part of the machine. step: the number of the choice in the run, from 1. place: the index,
+    among the ready actors, of the one that goes on; the first has index 0.
     """
 
     step: int
@@ -23,9 +23,9 @@ class Choice:
 
 @attrs.frozen
 class Hold:
-    """A recorded delay: an actor that could go on is held back for some virtual time.
+    """A recorded delay: an actor (thread or part of the machine) that could go on is held back for some virtual time.
 
-    time: the number, from 1, of the delayed moment among those at which this actor goes on while others could, too.
+    time: which time is delayed, among the times that this actor goes on while others could, too; the first is 1.
     seconds: how long the delay is; with 0.0 the actor goes on after all actors that are ready then.
     """
 
@@ -42,9 +42,9 @@ Departure = Choice | Hold
 class Schedule:
     """A strategy that repeats recorded choices and delays of actors (`Choice` and `Hold`).
 
-    Everywhere else the actor that became ready first goes on. reach: by how many virtual seconds a timer may be later
-    than the earliest one and still be among the actors to choose from; it must be that of the recorded strategy.
-    departures: these choices and delays.
+    An actor is a thread or a part of the machine. Everywhere else the actor that became ready first goes on. reach: by
+    how many virtual seconds a timer may be later than the earliest one and still be among the actors to choose from; it
+    must be that of the recorded strategy. departures: these choices and delays.
     """
 
     departures: Sequence[Departure]

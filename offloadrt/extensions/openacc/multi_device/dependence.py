@@ -213,7 +213,7 @@ class Needs:
     """Says which values the code after one point of the source still needs, each with its guard.
 
     A guard is the condition under which a device needs the value. scalars: guards by the scalar's name. elements: by
-    array, the elements that are needed. The analysis walks backwards, as for live variables.
+    array, the elements that are needed. It is found from the end of the source to its beginning, as for live variables.
     """
 
     scalars: dict[str, Guard] = attrs.field(factory=dict)

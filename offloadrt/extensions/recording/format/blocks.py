@@ -44,7 +44,7 @@ class HostBlock:
     """An array of the host while it exists.
 
     `number` is its index in the recording's table of arrays, which it gets when it is first used. address: that of its
-    first byte. origin: how it came to be, as in `RecordedArray`.
+    first byte. origin: how it came to be, such as ``malloc`` or ``global`` (see `RecordedArray`).
     """
 
     address: int

@@ -361,7 +361,7 @@ class RuntimeCalls:
             self._complete(call, whole=True)
 
     def finish(self) -> None:
-        """Complete the records of calls that never returned, without their operations, which may be incomplete."""
+        """Complete the records (steps) of calls that never returned, without operations, which may be incomplete."""
         for call in self._open.values():
             self._complete(call, whole=False, unfinished=call.launch == NONE)
 
@@ -786,7 +786,7 @@ class Assembler:
     # the end
 
     def finish(self) -> None:
-        """Complete the tasks and their records at the end of the events, also where a crash left them open."""
+        """Complete the tasks and their records (steps) at the end of the events, also where a crash left them open."""
         self.calls.finish()
         self.ranks.finish()
         self.phases.finish()

@@ -124,7 +124,10 @@ class RankCalls:
         return task is not None and task.index in self._tasks
 
     def reads(self, thread: int, parts: Sequence[Row]) -> None:
-        """Record which host memory an MPI call reads when it begins. parts: the call's slots, such as its buffers."""
+        """Record which host memory an MPI call reads when it begins.
+
+        thread: the number of the calling thread. parts: the slots (rows of the raw files) with the call's buffers.
+        """
         for part in map(_Part.of, parts):
             if part.kind in _READ and self._memory.device.at(part.address) is None:
                 self._touch(thread, part, LOADS)

@@ -305,7 +305,7 @@ class Site(msgspec.Struct, frozen=True):
 
     @property
     def is_algorithm(self) -> bool:
-        """Tell whether this is a parallel algorithm of C++; the records of its kernels follow it."""
+        """Tell whether this is a parallel algorithm of C++; in a task, its kernels' records (steps) follow it."""
         return self.call.startswith("std::")
 
     @property
@@ -514,7 +514,7 @@ def directives_in(columns: Mapping[str, Column], sites: Sequence[Site]) -> int:
 
 @attrs.frozen(eq=False)
 class Recording:
-    """One recorded process, loaded: its dictionaries and columns."""
+    """One recorded process, loaded from a file: tables of numbers (`columns`), and what the numbers refer to."""
 
     name: str
     """The file and the run from which it was loaded, for messages."""

@@ -189,7 +189,7 @@ def a_of(row: Row) -> int:
 
 
 def b_of(row: Row) -> int:
-    """Return the field `b` of a slot; for a call or a launch it counts the slots that belong to it."""
+    """Return the field `b` of a slot (row of the raw files); for a call or launch it counts the slots of its parts."""
     return row[0] >> 32
 
 
@@ -425,7 +425,7 @@ class RecordedEvent:
 
 
 def events_of(process: RawProcess) -> Iterator[RecordedEvent]:
-    """Yield the events of all threads in the order of time. Raises RecordingDamaged for a slot of unknown kind."""
+    """Yield the events of all threads in the order of time. Raises RecordingDamaged for an event of unknown kind."""
     threads = [_of_thread(number, rows) for number, rows in enumerate(process.slots())]
     return (event for _, _, _, event in heapq.merge(*threads, key=lambda found: found[:3]))
 

@@ -306,7 +306,7 @@ def _kernels_of_arrays(recording: Recording) -> dict[int, dict[str, int]]:
 
 
 def threads_of(recording: Recording) -> list[ThreadSummary]:
-    """Return the host threads that have records, each with its work added up."""
+    """Return the host threads that have done anything, each with its work added up."""
     columns = recording.columns
     counts = columns["task.count"].astype("i8")
     of_record = np.repeat(columns["task.thread"], counts)

@@ -89,8 +89,8 @@ class LoweredProgram:
     ) -> HostArray:
         """Add an array without values at a host address. Raises ValueError if it would overlap another one.
 
-        written: the program has populated its pages. kind, pointer: as in `HostArray`; a `global` or a `link` is put
-        into the image of every device, with a reference pointer at the address `pointer`.
+        written: whether the program has populated its pages. kind: how the program declares it. A `global` or a `link`
+        (of `declare target`) is put into the image of every device, with a reference pointer at the address `pointer`.
         """
         if address < 0 or nbytes < 0:
             raise ValueError(f"array {name!r}: {nbytes} bytes at {address:#x}")
@@ -228,7 +228,7 @@ class LoweredProgram:
         """Make the target region of a call of `__tgt_target_kernel`, for `HostThread.run`.
 
         teams, threads: 0 if the program leaves them open. follows, blocks: memory that the kernel uses besides its
-        arguments, as in `OffloadedRegion`.
+        arguments: pointers that it follows, and its accesses through pointers.
 
         The kernel's arguments are the items with TARGET_PARAM, in order: arrays, or numbers for items with LITERAL. A
         Launch is used as it is. device: its number; None: the default device. trip_count: the iterations of its loop; 0

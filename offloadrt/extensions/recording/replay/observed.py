@@ -136,7 +136,7 @@ class ObservedReplay:
     def ends(self) -> None:
         """Report, at the end of the program, reads of variables that were not set, and how the program died if it did.
 
-        Report also what the recording does not show, so that a checker cannot judge it.
+        Report also what the recording does not show, about which a checker can say nothing.
         """
         for name, where, thread in self._recording.meta.unset:
             self._tell(VariableUnset(f"host thread {thread}", name, where))

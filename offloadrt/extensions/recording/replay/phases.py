@@ -21,7 +21,7 @@ renamed.
 class ReplayedPhases:
     """Begins and ends the phases that a program names by its profiling calls (such as NVTX ranges), for each thread.
 
-    It does nothing if no observer draws or explains the run.
+    It does nothing unless something draws or explains the run.
     """
 
     _trace: Trace | None

@@ -546,7 +546,7 @@ class ReplayedProgram:
         self._constructs.clear()
 
     async def touch(self, t: ProgramThread, touches: int, thread: int) -> None:
-        """Access the memory of recorded list `touches` in this thread; thread `thread` did when it was recorded."""
+        """Access, in this thread, the memory of recorded list `touches`; `thread` is the recorded thread's number."""
         columns, frame = self.recording.columns, self.frame
         for place in self.recording.range_of("touches", touches):
             number = int(columns["touch.array"][place])

@@ -144,9 +144,10 @@ class Arrays(Protocol):
 
 @attrs.define(eq=False)
 class Number:
-    """An argument of a kernel whose value the host computes while the program runs; constant if arrays are phantoms.
+    """An argument of a kernel whose value the host computes while the program runs.
 
-    No kernel is specialised by the value (compiled with it as a constant), as each new value would compile it again.
+    If the arrays are phantoms (without values), it stays constant. No kernel is specialised by the value (compiled with
+    it as a constant), as each new value would compile it again.
     """
 
     value: Any = 0.0

@@ -51,7 +51,7 @@ def legs_ahead(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Multiply links in pairs: at each site, two sides of the square of sites ahead of it in directions m and n.
+    """Multiply links in pairs: at each lattice site, two sides of the square of sites ahead in directions m and n.
 
     The two links that start at the site give ``w[0, ...]``, the two opposite ones ``w[1, ...]``, each a 3 by 3 matrix.
     u: the links. w: gets the products, [which, ix, iy, iz, it, a, b]. mx, my, mz: the step in x, y, z to the next site
@@ -86,9 +86,10 @@ def legs_behind(
     ny: Any,
     nz: Any,
 ) -> None:
-    """Multiply links in pairs: at each site, two sides of the square behind it in direction n.
+    """Multiply links in pairs: at each lattice site, two sides of the square of sites behind it in direction n.
 
-    The products go to ``w[2, ...]`` and ``w[3, ...]``; the parameters are those of `legs_ahead`.
+    u: the links. w: gets the products in ``w[2, ...]`` and ``w[3, ...]``. m: the square's other direction. mx, my, mz:
+    the step in x, y, z to the next site in direction m. fx, fy, fz: that in direction n.
     """
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)
@@ -105,10 +106,10 @@ def legs_behind(
 
 @kernel(collapse=6)
 def leaves(w: Complex, v: Complex, nx: Any, ny: Any, nz: Any, nt: Any) -> None:
-    """Sum two plaquettes (products of the four links around a square of sites) that have the site as a corner.
+    """Sum, at each lattice site, two plaquettes that have the site as a corner.
 
-    w: [4, ix, iy, iz, it, 3, 3], the products of pairs of links; elements 0 and 1 give one plaquette, 2 and 3 the
-    other. v: gets the sum, [ix, iy, iz, it, 3, 3].
+    A plaquette is the product of the four links around a square of sites. w: [4, ix, iy, iz, it, 3, 3], the products of
+    pairs of links; elements 0 and 1 give one plaquette, 2 and 3 the other. v: gets the sum, [ix, iy, iz, it, 3, 3].
     """
     for ix, iy, iz, it, a, b in product(range(nx), range(ny), range(nz), range(nt), range(3), range(3)):
         total = 0j
@@ -131,10 +132,10 @@ def strength(v: Complex, f: Complex, plane: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the diagonal 3 by 3 blocks of a site's first 6 by 6 matrix: 1 + factor (f5 - f0) and 1 + factor (f0 - f5).
+    """Set the diagonal 3 by 3 blocks of the first 6 by 6 matrix of each lattice site.
 
-    f: the field strengths; f5 is ``f[5, ix, ...]``, of plane 5. a: gets the matrices, [ix, iy, iz, it, 6, 6]. factor:
-    the strength of the clover term. The next three kernels have the same parameters.
+    They are 1 + factor (f5 - f0) and 1 + factor (f0 - f5). f: the field strengths; f5 is ``f[5, ix, ...]``, of plane 5.
+    a: gets the matrices, [ix, iy, iz, it, 6, 6]. factor: the strength of the clover term.
     """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
@@ -147,9 +148,10 @@ def block_diagonal_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the diagonal 3 by 3 blocks of a site's second 6 by 6 matrix: 1 + factor (f0 + f5) and 1 - factor (f0 + f5).
+    """Set the diagonal 3 by 3 blocks of the second 6 by 6 matrix of each lattice site.
 
-    f: the field strengths; f5 is ``f[5, ix, ...]``. a: gets the matrices, [ix, iy, iz, it, 6, 6].
+    They are 1 + factor (f0 + f5) and 1 - factor (f0 + f5). f: the field strengths; f5 is ``f[5, ix, ...]``, of plane 5.
+    a: gets the matrices, [ix, iy, iz, it, 6, 6]. factor: the strength of the clover term.
     """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
@@ -162,10 +164,10 @@ def block_diagonal_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the two other 3 by 3 blocks of a site's first 6 by 6 matrix: upper right and lower left.
+    """Set the upper right and lower left 3 by 3 blocks of the first 6 by 6 matrix of each lattice site.
 
-    They are factor (f2 - f3 - i (f1 + f4)) and factor (f2 - f3 + i (f1 + f4)), where f0 to f5 are the field strengths
-    ``f[0, ix, ...]`` to ``f[5, ix, ...]``. a: gets the matrices, [ix, iy, iz, it, 6, 6].
+    They are factor (f2 - f3 - i (f1 + f4)) and factor (f2 - f3 + i (f1 + f4)). f: the field strengths; f2 is ``f[2, ix,
+    ...]``, of plane 2. a: gets the matrices, [ix, iy, iz, it, 6, 6]. factor: the strength of the clover term.
     """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
@@ -178,10 +180,10 @@ def block_off_1(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
-    """Set the two other 3 by 3 blocks of a site's second 6 by 6 matrix: upper right and lower left.
+    """Set the upper right and lower left 3 by 3 blocks of the second 6 by 6 matrix of each lattice site.
 
-    They are factor (f3 + f2 + i (f1 - f4)) and factor (f3 + f2 - i (f1 - f4)), where f0 to f5 are the field strengths
-    ``f[0, ix, ...]`` to ``f[5, ix, ...]``. a: gets the matrices, [ix, iy, iz, it, 6, 6].
+    They are factor (f3 + f2 + i (f1 - f4)) and factor (f3 + f2 - i (f1 - f4)). f: the field strengths; f2 is ``f[2, ix,
+    ...]``, of plane 2. a: gets the matrices, [ix, iy, iz, it, 6, 6]. factor: the strength of the clover term.
     """
     for ix, iy, iz, it, i, j in product(
         range(f.shape[1]), range(f.shape[2]), range(f.shape[3]), range(f.shape[4]), range(3), range(3)
@@ -194,7 +196,7 @@ def block_off_2(f: Complex, a: Complex, factor: Any) -> None:
 
 @kernel(collapse=6)
 def begin_inverse(a: Complex, work: Complex, inverse: Complex) -> None:
-    """Copy the 6 by 6 matrices `a` of all sites to `work`, to be decomposed, and set `inverse` to unit matrices."""
+    """Copy the 6 by 6 matrices `a` of all lattice sites to `work`, and set `inverse` to unit matrices."""
     for ix, iy, iz, it, i, j in product(
         range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3]), range(6), range(6)
     ):
@@ -204,7 +206,7 @@ def begin_inverse(a: Complex, work: Complex, inverse: Complex) -> None:
 
 @kernel(collapse=4)
 def decompose(a: Complex) -> None:
-    """Decompose the 6 by 6 matrices `a` of all sites in place into L D L†: D on the diagonal, L below it."""
+    """Decompose the 6 by 6 matrices `a` of all lattice sites in place into L D L†: D on the diagonal, L below it."""
     for ix, iy, iz, it in product(range(a.shape[0]), range(a.shape[1]), range(a.shape[2]), range(a.shape[3])):
         for i in range(6):
             d = a[ix, iy, iz, it, i, i].real
@@ -258,7 +260,7 @@ def solve(a: Complex, b: Complex) -> None:
 
 @kernel(collapse=4)
 def fold(upper: Complex, lower: Complex, clover: Complex) -> None:
-    """Store the lower triangles of both 6 by 6 inverses of each site, times 0.5, as rectangles of 7 by 3 elements.
+    """Store the lower triangles of both 6 by 6 inverses of each lattice site, times 0.5, as 7 by 3 rectangles.
 
     upper, lower: the inverses, for the first and the last six numbers of a site's vector. clover: gets the rectangles,
     [which, ix, iy, iz, it, 7, 3]. The triangle of the last three columns fills the free upper part of the rectangle.
@@ -279,7 +281,7 @@ def fold(upper: Complex, lower: Complex, clover: Complex) -> None:
 def hopping(
     y: Complex, out: Complex, ue: Complex, uo: Complex, clover: Complex, nx: Any, ny: Any, nz: Any, nt: Any
 ) -> None:
-    """Sum over a site's eight neighbours, spin-projected and multiplied by links; then apply the inverse clover term.
+    """Sum each lattice site's eight neighbours, spin-projected and multiplied by links; apply the inverse clover.
 
     y: the vector at the neighbours. out: gets the result. ue: the links that start at the sites. uo: those that start
     at their neighbours. clover: the inverses from `fold`. The links follow one another: ahead and behind in x, in y, in
@@ -544,7 +546,10 @@ class Phases(BenchmarkProgram):
 
 
 def links(inner: tuple[int, ...], seed: int) -> Any:
-    """Make the links from random numbers near the unit matrix. inner: the sites in each direction, without the halo."""
+    """Make the links between lattice sites, 3 by 3 matrices, from random numbers near the unit matrix.
+
+    inner: the number of sites in each direction, without the halo. seed: of the random numbers.
+    """
     random = np.random.default_rng(seed)
     values = 0.1 * random.normal(size=(4, *inner, 3, 3, 2)).view(np.complex128)[..., 0]
     values[..., range(3), range(3)] += 1.0

@@ -118,7 +118,10 @@ def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
 
 
 def runs(grid: QmcpackGrid, places: Iterable[Place], fraction: float | None = None) -> Asking[dict[Place, Result]]:
-    """Run a fraction of QMCPACK for `places`: (size, threads, configuration). Judges call it with `yield from`."""
+    """Run a fraction of QMCPACK for each of `places`, (size, threads, configuration), and return the results by place.
+
+    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    """
     wanted = list(dict.fromkeys(places))
     results = yield from grid.runs(
         {
