@@ -43,7 +43,7 @@ class Halting:
         self._host_time = host_time
 
     def concerns(self, operation: Operation) -> bool:
-        """Tell whether the policy halts a started device for an operation; call this before ``begin``."""
+        """Tell whether the policy halts the device, if its actors run, for an operation; call this before ``begin``."""
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:

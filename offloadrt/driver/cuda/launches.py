@@ -266,7 +266,7 @@ class Graphs:
         device_args: DeviceArguments,
         touching: Touching = NOTHING,
     ) -> int:
-        """Add a kernel launch (cuGraphAddKernelNode) after nodes ``after``; return its index. Errors as in `launch`."""
+        """Add a kernel (cuGraphAddKernelNode) after nodes ``after``; return its index. Raises what `launch` raises."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.launching(api, launch, device_args, self._template, cause, touching)
@@ -274,7 +274,7 @@ class Graphs:
         return await self._add("cuGraphAddKernelNode", graph, after, work)
 
     async def add_memset_node(self, graph: BuiltGraph, after: Sequence[int], dst: int, value: int, nbytes: int) -> int:
-        """Add a memset (cuGraphAddMemsetNode) after nodes ``after``; return the node's index. Errors: as `memset`."""
+        """Add a memset (cuGraphAddMemsetNode) after nodes ``after``; return its index. Raises what `memset` raises."""
 
         def work(api: str, cause: int) -> NodeWork:
             return self._kernels.filling(api, dst, value, nbytes, self._template, cause)

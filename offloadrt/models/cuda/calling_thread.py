@@ -163,7 +163,7 @@ class ProgramState:
     devices: dict[Stream, int] = attrs.field(factory=dict)
     """The device of each stream that has not been destroyed."""
     told: Any = None
-    """Reports the calls to the program's observer (`ProgramObserver.watch_calls`); None without an observer."""
+    """Reports the program's calls to its observer (`ProgramObserver.watch_calls`); None without an observer."""
 
 
 @checks_arguments

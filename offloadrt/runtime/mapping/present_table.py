@@ -215,7 +215,7 @@ class Lookup:
 
 
 class PresentTable:
-    """One device's present table. A search takes lookup_s seconds, and level_s more per level of the tree above 5."""
+    """One device's present table. A search takes lookup_s seconds, and level_s more per tree level after the fifth."""
 
     __slots__ = ("_begins", "_entries", "_level_s", "_lookup_s", "generation", "known", "search_s")
 

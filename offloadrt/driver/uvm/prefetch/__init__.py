@@ -25,7 +25,7 @@ class PrefetchRules:
     big: int
     """Pages of a big page (``page.uvm_big``), a power of two."""
     threshold: float
-    """Fraction of a subtree's pages from which on the whole subtree comes (``prefetch.threshold``)."""
+    """Fraction of the pages of an aligned part (subtree) of a block that, once exceeded, brings all of that part."""
 
 
 class PrefetchPolicy(Protocol):
