@@ -208,11 +208,13 @@ def result(run: Result) -> Iterable[RenderableType]:
     sure = ("median", f"80 % of {counted(draws, 'draw')}") if draws else ()
     table = table_of("", "measured", "value", *sure, right=(1, 2))
     table.add_row("elapsed (virtual time)", seconds(run.elapsed_s), *_sure("elapsed_s", run))
+    texts = {name: value for name, value in run.measured.items() if isinstance(value, str) and len(value) > 60}
     for name, value in run.measured.items():
-        if name in given and given[name] == value:
+        if name in texts or (name in given and given[name] == value):
             continue  # an input that the program hands back, not a figure
         table.add_row(escape(name), escape(figure(name, value)), *map(escape, _sure(name, run)))
     yield table
+    yield from (escape(f"{name}: {text}") for name, text in texts.items())
     if run.trace_hash is not None:
         yield f"trace hash  {run.trace_hash}"
     for phase in run.phases:

@@ -10,7 +10,7 @@ from recorded_ranks import LIBRARIES, built_with, calls_of, ranks_in, recorded_r
 
 from offloadrt.cli import main
 from offloadrt.extensions.recording.format.ranks import POLLS
-from offloadrt.extensions.recording.format.recording import BufferPlace, PartKind
+from offloadrt.extensions.recording.format.recording import NOBODY, BufferPlace, PartKind
 from offloadrt.extensions.recording.format.summary import last_call_of
 from offloadrt.extensions.recording.scenario import scenario_of
 from offloadrt.extensions.recording.toolchain import ToolchainMissing
@@ -143,12 +143,45 @@ def test_a_deadlock_is_told_with_both_lines(tmp_path, monkeypatch):
     last = [last_call_of(rank) for rank in ranks_in(recording)]
     assert [words.partition(" at ")[0] for words in last] == ["MPI_Recv", "MPI_Ssend"]
     assert [words.partition(":")[2] for words in last] == [f"{n}, which never returned" for n in (receive, send)]
+    halted = ranks_in(recording)[0].meta.halted
+    assert halted == f"host thread 0 is in MPI_Recv at {PROGRAMS / 'deadlock.c'}:{receive}"
     with pytest.raises(ScriptFailed, match="Deadlock") as deadlock:
         execute(scenario_of(recording))
     story = str(deadlock.value)
     assert f"deadlock.c:{receive})" in story
     assert f"deadlock.c:{send})" in story
     assert "MPI_Recv from rank 1 with tag 5" in story
+
+
+@with_each_library
+def test_a_rank_at_the_end_of_a_line_receives_from_nobody(library, tmp_path, monkeypatch, capsys):
+    """MPICH's status of a nonblocking receive from MPI_PROC_NULL says rank 0, from which no message comes."""
+    program = built_with(library, "line.c", tmp_path, offloads=False)
+    recording = recorded_ranks(monkeypatch, library, program, 3)
+    for number, rank in enumerate(ranks_in(recording)):
+        receives = rank.columns["part.kind"] == PartKind.RECEIVE
+        peers = [number - 1 if number else NOBODY, number + 1 if number < 2 else NOBODY]
+        assert rank.columns["part.peer"][receives].tolist() == peers
+        assert last_call_of(rank).startswith("MPI_Finalize")  # another thread made the call before
+    assert "mpi_mistake_1" not in execute(scenario_of(recording)).measured
+
+
+def test_ranks_that_forget_finalize_are_told(tmp_path, monkeypatch, capsys):
+    """A mistake is a line below the table, which keeps its columns."""
+    program = built_with("mpich", "line.c", tmp_path, offloads=False)
+    recording = recorded_ranks(monkeypatch, "mpich", program, 1, "forgets")
+    assert main(["run", str(recording), "--draws", "0"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert f"mpi_mistake_1: rank 0 ends without MPI_Finalize, after MPI_Barrier at {PROGRAMS / 'line.c'}:6" in printed
+    assert any(line.startswith("elapsed (virtual time)") for line in printed)
+
+
+@with_each_library
+def test_an_error_that_ends_all_ranks_is_told_in_the_words_of_mpi(library, tmp_path, monkeypatch):
+    program = built_with(library, "cut_off.c", tmp_path, offloads=False)
+    ranks = ranks_in(recorded_ranks(monkeypatch, library, program, 2))
+    assert all("message truncated" in rank.meta.died.message.lower() for rank in ranks if rank.meta.died)
+    assert any(rank.meta.died for rank in ranks)
 
 
 @pytest.mark.slow

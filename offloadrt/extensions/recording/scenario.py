@@ -16,6 +16,8 @@ from offloadrt.extensions.checking.recorded import ProgramDied
 from offloadrt.extensions.recording.doubts import RecordedRanges, doubts_of, ranges_by_threads
 from offloadrt.extensions.recording.format import Recording, RecordingError, RecordingFile
 from offloadrt.extensions.recording.format.container import RunSummary
+from offloadrt.extensions.recording.format.ranks import ENDS_ALL
+from offloadrt.extensions.recording.format.summary import last_call_of
 from offloadrt.extensions.recording.replay import Outcome, check_configuration, replay
 from offloadrt.extensions.recording.replay.program import (
     ranks_of,
@@ -244,10 +246,24 @@ async def _replay_ranks(run: Run, recordings: Sequence[Recording], host_compute:
 
     outcomes: list[Outcome] = await run.mpiexec(main)
     measured = _measured(recordings, outcomes, chosen)
+    mistakes = _without_finalize(recordings)
     if worlds and all(recording.meta.ended == "exit" for recording in recordings):
-        for number, mistake in enumerate(worlds[0].mistakes()[:_MISTAKES], 1):
-            measured[f"mpi_mistake_{number}"] = mistake
+        mistakes += worlds[0].mistakes()
+    for number, mistake in enumerate(mistakes[:_MISTAKES], 1):
+        measured[f"mpi_mistake_{number}"] = mistake
     return measured
+
+
+def _without_finalize(recordings: Sequence[Recording]) -> list[str]:
+    """Say which ranks came to their end without MPI_Finalize; mpiexec kills the others then."""
+    last = {
+        rank: last_call_of(recording) for rank, recording in enumerate(recordings) if recording.meta.ended == "exit"
+    }
+    return [
+        f"rank {rank} ends without MPI_Finalize, after {call}"
+        for rank, call in last.items()
+        if call and not call.startswith((ENDS_ALL, "MPI_Abort"))
+    ]
 
 
 def _chosen_configuration(run: Run, recordings: Sequence[Recording]) -> str:

@@ -643,7 +643,7 @@ def _run(
     stopped = stopped or any('"how":"stopped"' in path.read_text(encoding="ascii") for path in folder.glob("*.jsonl"))
     code = process.returncode
     words.end()
-    _name_places(folder, libraries[0], stopped or -code == signal.SIGINT)
+    _name_places(folder, libraries, stopped or -code == signal.SIGINT)
     return RecordedRun(
         folder=folder.name,
         threads=threads,
@@ -669,6 +669,8 @@ class _LastWords:
 
     _KEPT: Final = 1 << 14
     _FATAL: Final = re.compile(r"omptarget|fatal|error|terminat|assert|abort", re.IGNORECASE)
+    _MPI: Final = re.compile(r"Abort\(\d+\) on node.*?(?=, error stack:|$)|MPI_ERR_\w+: .*")
+    """What MPICH and Open MPI write of the call that ends a program; mpiexec adds words of its own behind it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._tail = b""
@@ -691,11 +693,12 @@ class _LastWords:
         lines = [line.strip() for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
         lines = [line for line in lines if not line.startswith("OMP: Hint")]  # what libomp advises, not why
         runtime = [line for line in lines if line.startswith("omptarget message:")]
-        last = [line for line in lines[-1:] if code == -signal.SIGABRT or self._FATAL.search(line)]
+        mpi = [found.group() for line in lines if (found := self._MPI.search(line))][:1]
+        last = mpi or [line for line in lines[-1:] if code == -signal.SIGABRT or self._FATAL.search(line)]
         return "; ".join([line.removeprefix("omptarget message: ") for line in dict.fromkeys([*runtime[-1:], *last])])
 
 
-def _name_places(folder: Path, recorder: Path, stopped: bool) -> None:
+def _name_places(folder: Path, libraries: Sequence[Path], stopped: bool) -> None:
     """Write the file PLACES: where processes called MPI and died, and waited if they were `stopped`.
 
     Without line numbers in the program the file has nothing.
@@ -711,7 +714,7 @@ def _name_places(folder: Path, recorder: Path, stopped: bool) -> None:
     symbolizer = shutil.which(f"llvm-symbolizer-{OLDEST}") or shutil.which("llvm-symbolizer")
     if symbolizer is None:
         return
-    places = _places_of_deaths(folder, recorder, symbolizer)
+    places = _places_of_deaths(folder, libraries, symbolizer)
     if asked:
         places |= _places_of_calls(asked, symbolizer)
     (folder / PLACES).write_text(json.dumps(places), encoding="utf-8")
@@ -733,9 +736,13 @@ def _places_of_calls(asked: Sequence[tuple[str, int]], symbolizer: str) -> dict[
     return places
 
 
-def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str, str]:
-    """Return, for each process that a signal ended, the innermost line of the program's own code on its stack."""
+def _places_of_deaths(folder: Path, libraries: Sequence[Path], symbolizer: str) -> dict[str, str]:
+    """Return, for each process that a signal ended, the innermost line of the program's own code on its stack.
+
+    libraries: those of the recorder, which are not the program's code.
+    """
     found: dict[str, str] = {}
+    recorder = {str(library) for library in libraries}
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text(encoding="ascii", errors="replace").splitlines():
             if not text.startswith('{"k":"died"') or not text.endswith("}"):
@@ -745,7 +752,7 @@ def _places_of_deaths(folder: Path, recorder: Path, symbolizer: str) -> dict[str
             asked = [
                 f'"{module}" {offset - 1:#x}'
                 for module, offset in frames
-                if not module.startswith(("/usr/", "/lib")) and module != str(recorder)
+                if not module.startswith(("/usr/", "/lib")) and module not in recorder
             ]
             command = [symbolizer, "--no-inlines", "--functions=none"]
             done = subprocess.run(command, input="\n".join(asked), capture_output=True, text=True, check=False)

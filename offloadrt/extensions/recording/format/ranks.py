@@ -27,6 +27,7 @@ PART: Final = (
     "kind", "flags", "communicator", "peer", "tag", "request", "bytes", "blocks", "memory", "array", "address",
 )  # fmt: skip
 """The fields of a part, in the order of the table's columns."""
+ENDS_ALL: Final = "MPI_Finalize"
 POLLS: Final = (
     "MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Request_get_status", "MPI_Iprobe", "MPI_Improbe",
 )  # fmt: skip
@@ -63,6 +64,14 @@ class _Part:
             raise RecordingDamaged(f"a part of a call of MPI is of unknown kind {kind}")
         communicator, peer = _signed(ranks & 0xFFFFFFFF), _signed(ranks >> 32)
         return cls(kind, b_of(row), communicator, peer, signed(row[2]), signed(row[3]), *row[4:])
+
+    def matched(self, message: _Part) -> None:
+        """Give a receive the source and the tag of the message that it got, where it left them open.
+
+        What it names itself stands: MPICH's status of a receive from MPI_PROC_NULL says rank 0.
+        """
+        self.peer = message.peer if self.peer == NONE else self.peer
+        self.tag = message.tag if self.tag == NONE else self.tag
 
     def row(self) -> tuple[int, ...]:
         return (
@@ -169,7 +178,7 @@ class RankCalls:
         matched = next((part for part in results if part.kind == PartKind.MATCHED), None)
         for part in call.parts:
             if part.kind == PartKind.RECEIVE and part.request == NONE and matched is not None:
-                part.peer, part.tag = matched.peer, matched.tag
+                part.matched(matched)
             if part.kind in WRITTEN and part.request == NONE:
                 self._written(thread, call, part, part.span if matched is None else min(part.span, matched.nbytes))
         for part in results:
@@ -206,7 +215,7 @@ class RankCalls:
         if result.flags & PartFlag.CANCELLED:
             part.flags |= PartFlag.CANCELLED
         else:
-            part.peer, part.tag = result.peer, result.tag
+            part.matched(result)
             self._written(thread, call, part, min(part.span, result.nbytes))
         self._matched(result.request)
 

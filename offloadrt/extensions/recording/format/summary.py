@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
+from offloadrt.extensions.recording.format.ranks import ENDS_ALL
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     BufferPlace,
@@ -153,7 +154,8 @@ def last_call_of(recording: Recording) -> str:
     made = columns["record.subject"][columns["record.step"] == Step.MPI].tolist()
     if not made:
         return ""
-    site = next((calls[call] for call in made if not calls[call].returned), calls[made[-1]])
+    ends = (calls[call] for call in made if not calls[call].returned or calls[call].call == ENDS_ALL)
+    site = next(ends, calls[made[-1]])  # the records of other threads come behind those of the first
     where = f" at {site.where}" if site.line else ""
     return f"{site.call}{where}{'' if site.returned else ', which never returned'}"
 

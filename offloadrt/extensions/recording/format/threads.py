@@ -136,7 +136,9 @@ _WAITS: Final = (1, 5, ORDERED)
 """OMPT's numbers of locks, critical sections and ordered regions, for which a thread waits. A nested lock may be taken
 again by its thread, and a lock that is tested is not waited for.
 """
-_STEPS: Final = (Slot.CALL, Slot.RET, Slot.IMPLICIT, Slot.TASK_SCHEDULE, Slot.SYNC, Slot.MUTEX)
+_STEPS: Final = (
+    Slot.CALL, Slot.RET, Slot.IMPLICIT, Slot.TASK_SCHEDULE, Slot.SYNC, Slot.MUTEX, Slot.MPI, Slot.MPI_END,
+)  # fmt: skip
 _QUIET_NS: Final = 500_000_000
 """Threads that have done nothing for so long before they were stopped were not just about to go on."""
 
@@ -157,6 +159,7 @@ class _LastSteps:
     place: str = ""
     waits_at: str = ""
     call: int = 0
+    mpi: str = ""
     asks_for: int = 0
     holds: set[int] = attrs.field(factory=set)
     regions: list[int] = attrs.field(factory=list)
@@ -174,6 +177,9 @@ class _LastSteps:
             self.call, self.place = row[2], process.line_at(row[5]) or self.place
         elif kind == Slot.RET and row[2] == self.call:
             self.call = 0
+        elif kind in (Slot.MPI, Slot.MPI_END):
+            where = places.get(row[3], "")
+            self.mpi = f"{process.strings.get(row[2], 'MPI')}{where and f' at {where}'}" if kind == Slot.MPI else ""
         elif kind == Slot.IMPLICIT:
             self.task = row[3] if phase == _BEGIN else 0
             if row[6] & 1 == 0:
@@ -205,6 +211,8 @@ class _LastSteps:
         after = f" after {self.place}" if self.place else ""
         if (self.asks_for or self.waits) and self.waits_at:
             after = f" at {self.waits_at}"
+        if self.mpi:
+            return f"is in {self.mpi}"
         if self.call:
             return f"is in the directive at {self.place}"
         if not self.asks_for:
@@ -222,7 +230,7 @@ def halt_of(process: RawProcess, stopped_ns: int) -> tuple[str, str]:
     of POSIX counts as running, since such locks are recorded only when a thread gets them. stopped_ns: when it was
     stopped.
     """
-    threads, lines = [], [line for line in process.lines if line["k"] == "waits"]
+    threads, lines = [], [line for line in process.lines if line["k"] in ("waits", "place")]
     files = {int(line["at"]): process.place_of(line).split(";") for line in lines}  # FILE;FUNCTION;LINE;COLUMN
     places = {address: f"{words[0]}:{words[2]}" for address, words in files.items() if len(words) > 2}
     for number, rows in enumerate(process.slots()):

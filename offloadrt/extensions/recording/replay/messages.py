@@ -8,18 +8,15 @@ uses what it receives, before it is complete races with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import attrs
 
-from offloadrt.extensions.recording.format.ranks import BUFFERS, WRITTEN
+from offloadrt.extensions.recording.format.ranks import BUFFERS, ENDS_ALL, WRITTEN
 from offloadrt.extensions.recording.format.recording import NONE, MpiCall, PartFlag, PartKind, Recording
 from offloadrt.extensions.recording.replay.observed import ObservedReplay
 from offloadrt.extensions.recording.replay.ranks import ReplayedPart, parts_of
 from offloadrt.models.openmp import DevicePointer, HostArray
 from offloadrt.runtime.events import MemoryUse
-
-_ENDS_ALL: Final = "MPI_Finalize"
 
 
 @attrs.define(eq=False)
@@ -58,7 +55,7 @@ class MessageBuffers:
             with self.observed.message((self, request), site.call, site.where):
                 for part in buffers:
                     self._buffer(site, part)
-        if site.call == _ENDS_ALL:
+        if site.call == ENDS_ALL:
             for request in [*self._pending]:
                 self._completed(request)
 

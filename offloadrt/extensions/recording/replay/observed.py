@@ -156,7 +156,8 @@ class ObservedReplay:
         if meta.instrumented is False or not meta.host_touches:
             yield "what the host reads and writes: its code was not compiled by `offloadrt cc`, or not to be watched"
         if meta.halted and meta.died is None:
-            yield f"whether the program would have ended: it was stopped while {meta.halted}"
+            together = "; a run of all ranks tells which of them wait for one another" if meta.mpi else ""
+            yield f"whether the program would have ended: it was stopped while {meta.halted}{together}"
         beside = self._recording.dictionaries.beside
         if beside and not beside.keys().isdisjoint(TaskTree(self._recording.columns).roots()):  # not libomp's helpers
             yield (
