@@ -116,7 +116,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global (parameters: `array`) that each device has from the start, as zeros (``declare target enter``)."""
+        """Make a global (parameters: `array`) that a device has from the start, as zeros (``declare target enter``)."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array
