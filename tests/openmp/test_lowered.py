@@ -17,6 +17,7 @@ from offloadrt import Run
 from offloadrt import openmp as omp
 from offloadrt.extensions.recording.ompt import start_tool
 from offloadrt.kernels import Kernel
+from offloadrt.runtime.mapping.map_types import FIRST_MEMBER, IMPLICIT, LITERAL, PTR_AND_OBJ, TARGET_PARAM, TO
 
 PROGRAMS = [
     json.loads(line)
@@ -90,3 +91,12 @@ def test_an_array_is_found_by_any_byte_of_it_and_by_none_beside_it() -> None:
             assert program.overlapped(address, nbytes) is (meets[-1] if meets else None)
     with pytest.raises(ValueError, match="array 'low' lies there"):
         program.array("middle", 0x103F, 1)
+
+
+@pytest.mark.parametrize("variable", [0x0FFC, 0x1008, 0x2000], ids=["on its edge", "right behind it", "elsewhere"])
+def test_a_lambda_keeps_the_hosts_address_of_a_variable_that_is_in_no_array(variable: int) -> None:
+    program = omp.LoweredProgram(Run().openmp)
+    function = program.array("lambda", 0x1000, 8)
+    captured = PTR_AND_OBJ | LITERAL | IMPLICIT | FIRST_MEMBER
+    items = [omp.LoweredItem(0x1000, 0x1000, 8, TO | TARGET_PARAM), omp.LoweredItem(0x1000, variable, 8, captured)]
+    assert [one.array for one in program.items(items)] == [function, None]

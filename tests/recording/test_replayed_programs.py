@@ -8,6 +8,7 @@ import pytest
 from raw_program import BEGIN, END, FROM, KERNEL, PARAM, TO, RawProgram, only
 from replaying import replayed
 
+from offloadrt.extensions.recording.format.recording import EndKind
 from offloadrt.extensions.recording.replay import ReplayRefused
 from offloadrt.kernels import Kernel
 from offloadrt.trace import events
@@ -278,6 +279,18 @@ def test_routines_find_their_blocks_again(tmp_path: Path) -> None:
     outcome = replayed(program.recorded(tmp_path)).outcome
     assert [str(difference) for difference in outcome.differences] == []
     assert outcome.equal == 5
+
+
+def test_a_routine_copies_a_variable_whose_scope_begins_again(tmp_path: Path) -> None:
+    program = RawProgram()
+    program.rare += [{"k": "device", "device": 0, "type": "host"}]
+    program.routine("omp_target_alloc", DEVICE, bytes=8192, ops=[("alloc", 0, DEVICE, 8192)])
+    for _ in range(2):
+        copy = {"dst": DEVICE, "src": X, "bytes": 4096, "doff": 0, "soff": 0, "sdev": 1}
+        program.routine("omp_target_memcpy", ops=[("h2d", X, DEVICE, 4096)], **copy)
+        program.free(X, 4096, how=EndKind.SCOPE)
+    outcome = replayed(program.recorded(tmp_path)).outcome
+    assert (outcome.equal, outcome.differences) == (3, ())
 
 
 def touching(tmp_path: Path, *, host: bool) -> Path:

@@ -700,7 +700,7 @@ class RecordedFaults:
     def map_strayed(self, event: MapStrayed) -> None:
         """Report a map of more bytes than the array has."""
         strand, name = self.strands.current(), event.name
-        did = f"maps {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
+        did = f"{event.did} {event.nbytes} bytes of {name}, which has {max(0, event.there)} there"
         told = Story(strand.name, did, strand.source, self.strands.sim.now)
         copied = "The copy reads or writes what lies behind it."
         advice = copied if event.copies else "OpenMP allows no section beyond the end of an array."

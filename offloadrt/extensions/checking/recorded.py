@@ -185,13 +185,14 @@ class VariableUnset:
 class MapStrayed:
     """Event: the running thread or task maps `nbytes` bytes of an array of which only `there` bytes exist.
 
-    copies: whether the map type asks for copies.
+    copies: whether the map type asks for copies. did: what it does with the bytes: "maps", or "copies" for a routine.
     """
 
     name: str
     nbytes: int
     there: int
     copies: bool
+    did: str = "maps"
 
 
 @attrs.frozen

@@ -2098,6 +2098,26 @@ NI void c_memcpy_swapped(void) { /* fatal error */
   omp_target_free(d,0);
   sink=sum(a,N); free(a);
 }
+NI void c_memcpy_swapped_before_a_map(void) { /* fatal error */
+  double *a=mk(N,1), *b=mk(N,1);
+#pragma omp target data map(to:a[0:N]) use_device_ptr(a)
+  omp_target_memcpy(b,a,N*8,0,0,omp_get_initial_device(),omp_get_initial_device());
+  sink=sum(b,N); free(a); free(b);
+}
+NI void put(double *d, int at) { double four[4]={at,at,at,at}; omp_target_memcpy(d,four,32,at*32,0,0,omp_get_initial_device()); }
+NI void c_memcpy_of_scopes(void) { /* ok */
+  double *d=omp_target_alloc(320,0);
+  for(int i=0;i<10;i++) put(d,i);
+#pragma omp target is_device_ptr(d)
+  for(int i=0;i<40;i++) d[i]+=1;
+  omp_target_free(d,0);
+}
+NI void c_memcpy_too_long(void) { /* map beyond the array */
+  double *a=mk(N,1), *b=mk(N,1), *d=omp_target_alloc(N*64,0);
+  omp_target_memcpy(d,a,N*64,0,0,0,omp_get_initial_device());
+  omp_target_free(d,0);
+  sink=sum(b,N); free(a); free(b);
+}
 NI void c_freed_before_it_is_mapped(void) { /* race|fatal error|fatal error+race */
   double *a=mk(N,1); /* the region may come before the free or behind it */
 #pragma omp target map(tofrom:a[0:N]) nowait
@@ -3192,6 +3212,9 @@ static const struct {
     CASE(host_address_of_mapped),
     CASE(host_address_nowait),
     CASE(memcpy_swapped),
+    CASE(memcpy_swapped_before_a_map),
+    CASE(memcpy_of_scopes),
+    CASE(memcpy_too_long),
     CASE(freed_before_it_is_mapped),
     CASE(depend_on_the_pointer),
     CASE(detach_other_thread_ok),

@@ -71,8 +71,8 @@ class _OpenCall:
     kernel: Row | None
     items: list[Row]
     arguments: list[int]
-    mapped: dict[int, tuple[int, HostBlock]]
-    """By argument that is a device address of mapped memory: (host address, array)."""
+    mapped: dict[int, tuple[int, int, HostBlock]]
+    """By argument in an array or a device copy of one: (host address, bytes used from there on, array)."""
     blocks: list[HostBlock | None]
     task: TaskRow
     place: int
@@ -195,20 +195,21 @@ class RuntimeCalls:
         self._open[event.row[2]] = call
         self.last_place = self._where(event.row)
 
-    def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, HostBlock]]:
-        """Note host memory that a routine uses; return the arguments that are device memory of mapped arrays."""
-        mapped: dict[int, tuple[int, HostBlock]] = {}
+    def _routine_memory(self, function: int, arguments: Sequence[int]) -> dict[int, tuple[int, int, HostBlock]]:
+        """Note host memory that a routine uses; return the arguments that are in arrays or in device copies of them."""
+        mapped: dict[int, tuple[int, int, HostBlock]] = {}
         if CALLS.get(function) == "omp_target_associate_ptr":
-            self.memory.arrays.spanned(arguments[0], arguments[2], "")
+            mapped[0] = arguments[0], arguments[2], self.memory.arrays.spanned(arguments[0], arguments[2], "")
         for memory in memory_of(function, arguments):
             if not memory.nbytes:
                 continue
-            if self._is_host(memory.device):
-                self.memory.arrays.spanned(memory.address, memory.nbytes, "")
-            elif (copy := self.memory.device.at(memory.address)) is not None and copy.host:
+            host, copy = memory.address, self.memory.device.at(memory.address)
+            if copy is not None:
                 host = copy.host + memory.address - copy.device
+            if copy.host if copy is not None else self._is_host(memory.device) or self.memory.arrays.at(host):
                 block = self.memory.arrays.spanned(host, memory.nbytes, "")
-                mapped[memory.argument] = host - memory.address + arguments[memory.argument], block
+                before = memory.address - arguments[memory.argument]
+                mapped[memory.argument] = host - before, before + memory.nbytes, block
         return mapped
 
     def _pointed_at(self, address: int) -> HostBlock | None:
@@ -388,8 +389,8 @@ class RuntimeCalls:
             call.task.put(call.place, "step", Step.STOP)
         elif _FIRST_ROUTINE <= call.function <= _LAST_ROUTINE:
             rows = [(word, 0, 0, NONE) for word in (*call.arguments, call.returned)]
-            for argument, (host, array) in call.mapped.items():
-                rows[argument] = call.arguments[argument], host, 0, array.number
+            for argument, (host, nbytes, array) in call.mapped.items():
+                rows[argument] = call.arguments[argument], host, nbytes, array.number
         else:
             recorded = self.memory.device.recorded
             rows = [

@@ -6,6 +6,7 @@ parallel region share. `lowered.py` makes directives from what a compiler had lo
 """
 
 from offloadrt.extensions.recording.replay.observed import OperationDifference, Outcome
-from offloadrt.extensions.recording.replay.program import ReplayRefused, check_configuration, replay
+from offloadrt.extensions.recording.replay.program import check_configuration, replay
+from offloadrt.extensions.recording.replay.routines import ReplayRefused
 
 __all__ = ["OperationDifference", "Outcome", "ReplayRefused", "check_configuration", "replay"]

@@ -33,7 +33,7 @@ from offloadrt.extensions.recording.format.slots import MAYBE_LOADED, STORES
 from offloadrt.extensions.recording.replay.frames import TaskFrame
 from offloadrt.extensions.recording.replay.kernels import RecordedKernels
 from offloadrt.extensions.recording.replay.observed import FIRST_POINTER
-from offloadrt.extensions.recording.replay.program import ReplayRefused
+from offloadrt.extensions.recording.replay.routines import ReplayRefused
 from offloadrt.extensions.recording.replay.tasks import TaskWalk
 from offloadrt.extensions.stdpar import ExecutionPolicy, HostThread, Indirect, Marker, StdPar, UsmArray, section
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct

@@ -171,7 +171,7 @@ class LoweredProgram:
         array = self.at(begin)
         if array is not None and not item.size and begin == array.address + array.nbytes > array.address:
             array = None  # the table finds nothing there, and what the pointer is for is not known
-        if array is None and captures:
+        if captures and (array is None or not array.holds(begin, nbytes)):
             return None  # a variable that is not mapped: the device's lambda keeps the host's address of it
         if nbytes < 0 or (array is None and nbytes) or (array is not None and not array.holds(begin, nbytes)):
             where = "no array lies there" if array is None else f"array {array.name!r} has {array.nbytes} bytes"

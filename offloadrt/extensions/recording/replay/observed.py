@@ -307,12 +307,12 @@ class ObservedReplay:
         """Report that the running thread knows that the message for which `request` stands is complete."""
         self._tell(Awaited(request))
 
-    def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool) -> None:
+    def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool, did: str) -> None:
         """Report that the running thread maps `nbytes` bytes of array `name`, which has only `there` bytes left.
 
-        copies: whether the map copies them.
+        copies: whether the map copies them. did: "maps", or what a routine does with them.
         """
-        self._tell(MapStrayed(name, nbytes, there, copies))
+        self._tell(MapStrayed(name, nbytes, there, copies, did))
 
     def maps_freed(self, address: int) -> None:
         """Report that the running thread maps memory at an address that the program has freed."""
