@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from offloadrt import ParameterError, Range, Run, scenario
 from offloadrt import stdpar as std
 from offloadrt.driver.calls import CALL_NAMES
-from offloadrt.extensions.recording.replay.program import ReplayRefused
+from offloadrt.extensions.recording.replay import ReplayRefused
 from offloadrt.papers.figures import figures_of
 from offloadrt.papers.stdpar.programs import RecordedApplication, sizes
 from offloadrt.runtime.errors import ArrayOutOfDeviceMemory
