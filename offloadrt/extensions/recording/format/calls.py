@@ -201,12 +201,11 @@ class RuntimeCalls:
         if CALLS.get(function) == "omp_target_associate_ptr":
             mapped[0] = arguments[0], arguments[2], self.memory.arrays.spanned(arguments[0], arguments[2], "")
         for memory in memory_of(function, arguments):
-            if not memory.nbytes:
-                continue
             host, copy = memory.address, self.memory.device.at(memory.address)
+            of_host = memory.device >> 63 or memory.device == self._devices or self.memory.arrays.at(host)
             if copy is not None:
-                host = copy.host + memory.address - copy.device
-            if copy.host if copy is not None else self._is_host(memory.device) or self.memory.arrays.at(host):
+                host, of_host = copy.host + memory.address - copy.device, copy.host
+            if of_host and memory.nbytes:
                 block = self.memory.arrays.spanned(host, memory.nbytes, "")
                 before = memory.address - arguments[memory.argument]
                 mapped[memory.argument] = host - before, before + memory.nbytes, block
@@ -216,9 +215,6 @@ class RuntimeCalls:
         """Return the array into which an argument of an algorithm points; None if none is known."""
         block = self.memory.arrays.at(address)
         return None if block is None else self.memory.arrays.use(block, "")
-
-    def _is_host(self, device: int) -> bool:
-        return device >> 63 != 0 or device == self._devices
 
     def _names(self, items: Sequence[Row]) -> list[str]:
         """Return the names of items; an item without a name gets that of the structure member before it.
