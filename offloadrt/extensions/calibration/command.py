@@ -65,7 +65,7 @@ class CalibratedRecord:
 
     @classmethod
     def of(cls, found: CalibratedEntry) -> CalibratedRecord:
-        """Convert a measured entry to the JSON record; `factor` is 1 if the value lies within the base's range."""
+        """Convert a measured entry, `found`, to the JSON record; `factor` is 1 if the value is in the base's range."""
         measured = found.measurement
         return cls(
             found.base.key, measured.value, measured.low, measured.high, measured.count, measured.what,

@@ -87,7 +87,7 @@ class MachineRecord:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> MachineRecord:
-        """Convert a machine to the record that `--json` prints."""
+        """Convert a machine (its profile `spec`) to the record that `--json` prints."""
         entries = {key: EntryRecord.of(entry, spec) for key, entry in spec.entries.items()}
         return cls(spec.name, spec.title, spec.path, spec.runtime, list(spec.notes), entries)
 
@@ -103,7 +103,7 @@ class MachineName:
 
     @classmethod
     def of(cls, spec: MachineSpec) -> MachineName:
-        """Convert a machine or a runtime to the record that `--json` prints."""
+        """Convert a machine or a runtime (its profile `spec`) to the record that `--json` prints."""
         return cls(spec.name, spec.title, spec.runtime, len(spec.entries))
 
 
@@ -141,7 +141,7 @@ class MachineDifferenceRecord:
 
     @classmethod
     def of(cls, one: MachineSpec, other: MachineSpec) -> MachineDifferenceRecord:
-        """Convert the differences of two machines to the record that `--json` prints."""
+        """Convert the differences of two machines, `one` and `other`, to the record that `--json` prints."""
         entries = []
         for key, pair in differences(one, other).items():
             sides = zip(pair, (one, other), strict=True)
@@ -180,7 +180,7 @@ def listed_runtimes(specs: Iterable[MachineSpec]) -> Table:
 
 
 def shown_machine(spec: MachineSpec) -> Iterable[RenderableType]:
-    """Show a machine's entries: the value in its unit, the range, and the source of the value."""
+    """Show the entries of a machine (`spec`): the value in its unit, the range, and the source of the value."""
     runtime = f", with the runtime {spec.runtime}" if spec.runtime else ""
     yield f"[bold]{spec.name}[/]: {escape(spec.title)} ({escape(spec.path)}){escape(runtime)}"
     for note in spec.notes:

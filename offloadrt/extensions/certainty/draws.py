@@ -94,7 +94,7 @@ def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
 
 
 def uncertain(spec: MachineSpec) -> dict[str, ProfileEntry]:
-    """Return the entries of a profile of which only a range is known, by name."""
+    """Return the entries (costs, rates) of the machine profile `spec` of which only a range is known, by name."""
     found = {key: spec.entries[key] for key in spec.ranges()}
     return {key: entry for key, entry in found.items() if entry.low != entry.high}
 
@@ -375,7 +375,7 @@ def _unsure(rows: Sequence[Sequence[Result | None]], cases: Sequence[Sequence[in
 
 
 def facts(result: Result) -> tuple[object, ...]:
-    """Return what must be equal for two runs to count as equal: elapsed time, number of events, measured figures."""
+    """Return what must be equal in two results for the runs to count as equal: times, number of events, figures."""
     return result.elapsed_s, result.events, tuple(result.measured.items())
 
 

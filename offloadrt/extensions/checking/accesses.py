@@ -118,8 +118,9 @@ class Directive:
     ) -> Access:  # fmt: skip
         """Make an `Access` of this directive, or of its kernel, to the bytes [begin, end) of a memory.
 
-        did: what it does, beginning with a verb, for reports. now: its `time_s`. The other parameters are fields of
-        `Access`.
+        now: its `time_s`. memory: the number of a device, or HOST. did: what it does, beginning with a verb, for
+        reports. name: the array. writes: whether it is a write. exact: whether it is to every byte of the range, or
+        else to some. role, block, atomic, maps: the fields of `Access` with these names.
         """
         strand, clock = self.strand, self.clock
         epoch = strand.epoch if clock is None else clock[strand.chain]

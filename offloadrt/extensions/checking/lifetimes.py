@@ -64,7 +64,7 @@ class Lifetimes:
     _ending: MemoryEnded | None = None
 
     def entered(self, entry: Entry, story: Story) -> None:
-        """Begin to follow a new mapping. story: the report line on who made it."""
+        """Begin to follow a new mapping, `entry`. story: the report line on who made it."""
         self._live[entry] = _Mapping(entry, story)
 
     def freed(self, event: MemoryEnded) -> None:
@@ -98,7 +98,7 @@ class Lifetimes:
         return None if mapping is None or mapping.is_told else mapping.freed
 
     def is_told(self, entry: Entry | None) -> bool:
-        """Tell whether a use of this mapping after the end of its array has been reported already."""
+        """Tell whether a use of the mapping `entry` after the end of its array has been reported already."""
         return entry is not None and (mapping := self._live.get(entry)) is not None and mapping.is_told
 
     def copied(self, entry: Entry | None, op: str, strand: Strand, story: Story) -> None:
@@ -123,12 +123,12 @@ class Lifetimes:
             self._judge(entry, directive.strand, told, "It finds the old mapping, with what the old array had")
 
     def ended(self, entry: Entry, directive: Directive) -> None:
-        """Report the end of a mapping (an unmap) whose array was freed before."""
+        """Report the end of the mapping `entry` (an unmap), if its array was freed before."""
         told = self._story(directive, f"unmaps it in {directive.name}")
         self._judge(entry, directive.strand, told, "Until it is unmapped, a new array at its address is taken for it")
 
     def left(self, entry: Entry, directive: Directive) -> None:
-        """Report the end of a mapping whose array was freed before, and forget the mapping."""
+        """Report the end of the mapping `entry`, if its array was freed before, and forget the mapping."""
         self.ended(entry, directive)
         self._live.pop(entry, None)
 
@@ -251,7 +251,7 @@ class Mappings:
         return None
 
     def is_left_behind(self, entry: Entry) -> bool:
-        """Tell whether LLVM keeps a mapping although the program has ended all its maps of that data."""
+        """Tell whether LLVM keeps the mapping `entry` although the program has ended all its maps of that data."""
         mapping = self._live.get(entry)
         return mapping is not None and mapping.is_left_behind
 
@@ -265,7 +265,7 @@ class Mappings:
         return mapping.entered if mapping is not None and mapping.is_old else None
 
     def set_old(self, entry: Entry) -> None:
-        """Note that the bytes of a mapping may be old on the device (`old`)."""
+        """Record that the device's bytes of the mapping `entry` may be old (see `old`)."""
         if (mapping := self._live.get(entry)) is not None:
             mapping.is_old = True
 

@@ -84,7 +84,7 @@ class References:
     _devices: dict[int, Intervals[_Held]] = attrs.field(factory=dict)
 
     def entered(self, device: int, entry: Entry, directive: Directive) -> None:
-        """Record that the directive which made a new mapping holds the first reference to it."""
+        """Record that the directive which made the new mapping `entry` holds the first reference to it."""
         if entry.size and entry.total != INFINITE:
             self._take(self._cells(device).cut(entry.host_begin, entry.host_end), directive)
 
@@ -141,7 +141,7 @@ class References:
         return self._doubt(directive, what, others[0].by) if others else None
 
     def held(self, access: Access, entry: Entry) -> list[Reference]:
-        """Return the references that certainly exist when a kernel accesses bytes of a mapping."""
+        """Return the references that certainly exist when a kernel accesses bytes of the mapping `entry`."""
         shift = entry.host_begin - entry.device_begin
         first, *cells = self._cells(access.memory).cut(access.begin + shift, access.end + shift)
         held = [one for one in first.references if one.is_held(access.strand)]

@@ -68,7 +68,7 @@ class Races:
                 cell.most = max(_MANY, 2 * len(kept))
 
     def block_left(self, block: WatchedBlock, entry: Entry) -> None:
-        """Keep the uses of a mapping that ends, by kernels and updates, to compare later ones with them.
+        """Keep the uses of a mapping (`entry`) that ends, by kernels and updates, to compare later ones with them.
 
         If another thread had mapped the same bytes earlier, it would have used the same block. So its kernels race with
         these uses even if in this run it got another block. They are kept by their host addresses.

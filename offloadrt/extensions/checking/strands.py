@@ -73,7 +73,7 @@ class Clock:
             self._merge(other, max)
 
     def meet(self, other: Clock) -> None:
-        """Make this vector clock know only what both clocks know: keep the smaller of each entry's two values."""
+        """Make this vector clock know only what both it and `other` know: keep the smaller value of each entry."""
         self._merge(other, min)
 
     def _merge(self, other: Clock, keep: Callable[[int, int], int]) -> None:

@@ -137,11 +137,11 @@ class Versions:
     # memory comes and goes
 
     def array_made(self, begin: int, end: int) -> None:
-        """Forget what was known of the host memory in which a new array begins to exist."""
+        """Forget what was known of the host memory [begin, end), in which a new array begins to exist."""
         self._host.forget(begin, end)
 
     def host_new(self, begin: int, end: int) -> None:
-        """Record that host memory was just allocated and not written; all writes to it will be reported."""
+        """Record that host memory [begin, end) was just allocated, not written; all writes to it will be reported."""
         cell = self._host.replace(begin, end)
         cell.version = cell.newest = NEW
         self._some_new = True
@@ -153,16 +153,16 @@ class Versions:
                 cell.version = cell.newest = 0
 
     def block_made(self, device: int, begin: int, end: int) -> None:
-        """Forget what was known of the device memory in which a new block begins to exist."""
+        """Forget what was known of the device memory [begin, end), in which a new block begins to exist."""
         self._device(device).forget(begin, end)
 
     def entered(self, device: int, entry: Entry) -> None:
-        """Record that a global variable was mapped; on the device it has the initial values of the program's image."""
+        """Record that a global variable was mapped (`entry`); the device has its values in the program's image."""
         cell = self._device(device).replace(entry.device_begin, entry.device_begin + entry.size)
         cell.version, cell.value = 0, None
 
     def left(self, device: int, entry: Entry) -> None:
-        """Remember which values the device has in a mapping that ends."""
+        """Remember which values the device has in the mapping `entry`, which ends."""
         for host, mine in self._pairs(device, entry, entry.host_begin, entry.size):
             host.left = mine.value
 
@@ -202,7 +202,7 @@ class Versions:
     # writes
 
     def host_written(self, access: Access) -> None:
-        """Record that the host, or a kernel in host memory, writes: its bytes are the newest from now on."""
+        """Record a write by the host, or a kernel in host memory: the bytes of `access` are the newest from now on."""
         self._last += 1
         extent = None if access.exact else (access.begin, access.end)
         for cell in self._host.cut(access.begin, access.end):
@@ -210,13 +210,16 @@ class Versions:
             cell.writer, cell.extent, cell.doubt, cell.changed = access, extent, None, None
 
     def host_maybe_written(self, begin: int, end: int) -> None:
-        """Treat the host's copy as the newest, because unknown code may have written to it."""
+        """Treat the host's copy of [begin, end) as the newest, because unknown code may have written to it."""
         for cell in self._host.cut(begin, end):
             cell.version = cell.newest = max(cell.newest, 0)
             cell.doubt = cell.changed = None
 
     def device_written(self, access: Access, entry: Entry | None) -> None:
-        """Record that a kernel writes in device memory: its bytes are the newest from now on."""
+        """Record a kernel's write to device memory: the bytes of `access` are the newest from now on.
+
+        entry: the mapping of these bytes, if any.
+        """
         self._last += 1
         self._of_devices.add(self._last)
         written = self._device(access.memory).replace(access.begin, access.end)

@@ -506,14 +506,18 @@ _NARROW = 0.06
 
 
 def draw_time(result: Result, path: Path) -> None:
-    """Draw on what a run's host threads spent their time, to a file (`time_figure`). Raises UserError if it cannot."""
+    """Draw to a file on what the host threads of a run spent their time, in percent (see `time_figure`).
+
+    Raises UserError if that fails. result: of the run. path: the file.
+    """
     save(time_figure(result), path)
 
 
 def time_figure(result: Result) -> Any:
-    """Return a figure of matplotlib that shows on what the host threads spent their time, in percent of their lives.
+    """Return a figure of matplotlib that shows on what a run's host threads spent their time, in percent of it.
 
-    Raises UserError if no host thread lived in the measured time, and without matplotlib.
+    A thread's time is that from its begin to its end. result: of the run. Raises UserError if no host thread lived in
+    the measured time, and without matplotlib.
     """
     if not result.where_time_went:
         raise UserError(f"{result.scenario}: no host thread lived in the measured time, so there is nothing to draw")

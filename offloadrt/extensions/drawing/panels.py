@@ -257,7 +257,10 @@ def check_type(path: Path, option: str = "--figure") -> None:
 
 
 def new_canvas(width: float, height: float) -> Any:
-    """Return a figure of matplotlib, sized in inches, which notebooks show. Raises UserError without matplotlib."""
+    """Return a figure of matplotlib, sized in inches, which notebooks show. Raises UserError without matplotlib.
+
+    width, height: in inches.
+    """
     canvas = library("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
     canvas._repr_png_ = partial(_as_png, canvas)  # notebooks call it, unless their inline backend can show figures
     return canvas

@@ -150,12 +150,12 @@ class CausalLog:
         self._ended = actor.index
 
     def begin(self, actor: Actor, activity: str) -> None:
-        """Record that a thread begins an activity, such as "barrier", "taskwait", "depend", "critical" or "compute"."""
+        """Record that a thread (`actor`) begins an activity, such as "barrier", "taskwait", "depend" or "compute"."""
         self._doing.setdefault(actor.index, []).append(activity)
         self._annotate(actor, "begin", activity)
 
     def end(self, actor: Actor) -> None:
-        """Record that the thread's innermost activity is over; drop it if nothing happened in it."""
+        """Record that the innermost activity of a thread (`actor`) is over; drop it if nothing happened in it."""
         activities = self._doing[actor.index]
         activity = activities.pop()
         if not activities:
@@ -167,21 +167,21 @@ class CausalLog:
             self._annotate(actor, "end", activity)
 
     def activities_of(self, actor: Actor) -> Sequence[str]:
-        """Return the names of the activities that a thread is in, such as "barrier", the innermost last."""
+        """Return the names of the activities that a thread (`actor`) is in, such as "barrier", the innermost last."""
         return self._doing.get(actor.index, ())
 
     def task_made(self, actor: Actor, name: str) -> int:
-        """Record that a thread creates a deferred task; return the number of the task, for `task_run`."""
+        """Record that a thread (`actor`) creates a deferred task; return the number of the task, for `task_run`."""
         self._tasks += 1
         self._annotate(actor, "made", name, self._tasks)
         return self._tasks
 
     def task_run(self, actor: Actor, task: int) -> None:
-        """Record that the next directive of a thread is the deferred task with this number."""
+        """Record that the next directive of a thread (`actor`) is the deferred task with this number."""
         self._annotate(actor, "run", "", task)
 
     def called_with(self, actor: Actor, arguments: Arguments) -> None:
-        """Record the arguments of the call that a thread is in."""
+        """Record the arguments of the call of the driver that a thread (`actor`) is in."""
         self._annotate(actor, "arguments", "", 0, arguments)
 
     def _annotate(self, actor: Actor, what: str, name: str, other: int = 0, arguments: Arguments | None = None) -> None:
@@ -197,7 +197,7 @@ class CausalLog:
         self.launches[kernel] = launch
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Record the source line of a directive that a thread begins. directive: the directive's number."""
+        """Record the source line of a directive that a thread (`actor`) begins. directive: the directive's number."""
         line = actor.data.get("place")
         self.source_lines[directive] = _line_outside(sys._getframe(2)) if line is None else line
 

@@ -266,10 +266,10 @@ def _in_time(
 
 
 def order_effects(tried: Tried) -> list[str]:
-    """Return a sentence for each change whose gain is not what one expects (an order effect).
+    """Return a sentence for each change of a run whose gain is not what one expects (an order effect).
 
     Such a change makes a cost cheaper but the run slower. Or it makes the run faster, but slower with some random
-    samples of the costs, or when only a part of the change is made.
+    samples of the costs, or when only a part of the change is made. tried: the changes with their gains.
     """
     return [text for one in tried.what_ifs if (text := _turned(one))]
 

@@ -461,7 +461,7 @@ _MOST_REFUSED = 4
 
 
 def notes_on_work(tried: Tried, most: int) -> list[str]:
-    """Say which of the first `most` changes make the run do more work than before, less, or other work."""
+    """Return sentences on which of the first `most` changes in `tried` make the run do more, less or other work."""
     scaled = [one for one in tried.what_ifs[:most] if one.work != 1.0]
     notes = [f"{one.change.name} does {one.work:.3g} times the work; its gain is for equal work" for one in scaled]
     if tried.other_work:
@@ -642,7 +642,7 @@ class Trials:
         return new
 
     def merit_in(self, result: Result) -> float:
-        """Return the time of a run in seconds that the changes are to improve (`merit`)."""
+        """Return the time, in seconds, that the changes are to improve (`merit`), from the result of a run."""
         value = result.measured.get(self.merit, result.elapsed_s)
         return float(value) if isinstance(value, int | float) else result.elapsed_s
 

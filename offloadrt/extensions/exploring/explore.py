@@ -116,10 +116,11 @@ def explore(
     keep_going: bool = False,
     advanced: Callable[[Exploration], None] | None = None,
 ) -> Exploration:
-    """Run `program` under `runs` schedules of `plan`; stop after the batch with the first failure unless `keep_going`.
+    """Run `program` under `runs` schedules of `plan`, in batches; stop after the batch with the first failure.
 
-    advanced: called after the first run and after each batch with the outcomes so far. pool, jobs: the executor that
-    makes the runs, and how many it makes at a time. Raises UserError for a program that cannot be run.
+    keep_going: do not stop there. advanced: called after the first run and after each batch with the outcomes so far.
+    pool, jobs: the executor that makes the runs, and how many it makes at a time. Raises UserError for a program that
+    cannot be run.
     """
     fifo = ScheduleCase()
     first = program.run(fifo, fifo.strategy)
@@ -276,7 +277,7 @@ class Everywhere(CountedOutcomes):
     """The cases that were run: one for each await, or as many as asked for, chosen evenly."""
 
     def is_failure(self, outcome: RunOutcome) -> bool:
-        """Tell whether a run with a fault ended neither with the program's result nor with a named error."""
+        """Tell whether a run with a fault failed: it ended neither with the program's result nor with a named error."""
         return not outcome.is_named if outcome.is_error else outcome.key != self.reference.key
 
 

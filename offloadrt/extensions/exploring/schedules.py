@@ -126,7 +126,10 @@ def drawn(keys: tuple[str, ...], seed: int) -> tuple[tuple[str, float], ...]:
 
 
 def costs_with_a_range(spec: MachineSpec) -> tuple[str, ...]:
-    """Return the sorted names of entries that are costs or rates with a range; sizes and counts are left out."""
+    """Return the sorted names of a machine's entries that are costs or rates with a range, without sizes and counts.
+
+    spec: the machine's profile.
+    """
     keys = []
     for key in spec.ranges():
         unit = spec.entries[key].unit

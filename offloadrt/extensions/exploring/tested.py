@@ -147,7 +147,11 @@ class ExploredTest:
 def explored_test(
     item: pytest.Function, test: Callable[..., Awaitable[Any]], make: MakeRun, checkers: Sequence[Checker]
 ) -> ExploredTest:
-    """Return a collected test as one to explore: the function `test`, with the values of its fixtures."""
+    """Return a test that pytest has collected as a test to be run under many schedules.
+
+    item: pytest's object for the test. test: the test's function. make: makes the run for each schedule. checkers:
+    their reports make a run a failure. The function gets the values of the test's fixtures.
+    """
     arguments = {name: item.funcargs[name] for name in inspect.signature(test).parameters if name in item.funcargs}
     passes = (pytest.skip.Exception, pytest.xfail.Exception)
     return ExploredTest(item.nodeid, item.path, test, arguments, make, passes=passes, checkers=tuple(checkers))
@@ -223,7 +227,10 @@ def _fail_everywhere(tested: ExploredTest, runs: int) -> BaseException | None:
 
 
 def replay_test(tested: ExploredTest, token: Token) -> BaseException | None:
-    """Run a test with a token's schedule; return its exception, with the schedule in a note; None if it passes."""
+    """Run a test with a token's schedule; return its exception, with the schedule in a note; None if it passes.
+
+    tested: the test. token: a line of text that describes the run.
+    """
     error = tested.failing(token.case)
     if error is not None:
         changed = token.changed(tested.digests())

@@ -96,7 +96,10 @@ Piece: TypeAlias = Node[Op] | HostLoop[Op] | InlinedCall[Op]
 
 
 def nodes_of(pieces: Iterable[Piece[Op]]) -> Iterator[Node[Op]]:
-    """Yield all nodes of the control flow, also those in loops and inlined calls, in the order of the source."""
+    """Yield all nodes of a control-flow graph, also those in loops and inlined calls, in the order of the source.
+
+    pieces: the graph.
+    """
     for piece in pieces:
         if isinstance(piece, Node):
             yield piece
@@ -152,10 +155,13 @@ class Scope:
         return 0
 
     def define(self, tree: FunctionTree) -> None:
-        """Record that the name of a function defined at this point stands for that function."""
+        """Record that a name stands for a function whose definition (`tree`) stands at this point of the source."""
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Record that a name, or each of several names on the left of an assignment, stands for a value."""
+        """Record that a name, or each of several names on the left of an assignment, stands for a value from here on.
+
+        target, value: the two sides of the assignment, as expressions of the source.
+        """
 
     def unbind(self, names: Iterable[str], why: str) -> None:
         """Record that names stand for different things at different times. why: the reason, for messages."""
@@ -176,20 +182,20 @@ class Scope:
 
 
 def parameters(tree: FunctionTree) -> list[str]:
-    """Return the names of all parameters."""
+    """Return the names of all parameters of a function (`tree`: its syntax tree)."""
     given = tree.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
     return [parameter.arg for parameter in every if parameter is not None]
 
 
 def positional(tree: FunctionTree) -> list[ast.arg]:
-    """Return the positional parameters, without ``self``."""
+    """Return the positional parameters of a function (`tree`: its syntax tree), without ``self``."""
     given = [*tree.args.posonlyargs, *tree.args.args]
     return given[1:] if given and given[0].arg == "self" else given
 
 
 def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function, without those of functions and classes inside it."""
+    """Yield the nodes of a function's syntax tree, without those of functions and classes inside it."""
     for child in ast.iter_child_nodes(tree):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
@@ -208,7 +214,10 @@ def assigned(nodes: Iterable[ast.AST]) -> list[str]:
 
 
 def outer_names(tree: FunctionTree) -> list[str]:
-    """Return the names of outer functions and of the module that a function assigns to."""
+    """Return the names that a function assigns to although they belong to a function around it, or to the module.
+
+    tree: the function's syntax tree.
+    """
     declared: list[str] = []
     inner: list[str] = []
     rest: list[ast.AST] = [*tree.body]

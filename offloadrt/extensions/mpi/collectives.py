@@ -87,12 +87,12 @@ class Channel:
         await self.wait(self.irecv(buffer, source))
 
     async def exchange(self, sent: MpiBuffer, destination: int, received: MpiBuffer, source: int) -> None:
-        """Send one buffer and receive another at the same time, as MPI_Sendrecv does."""
+        """Send one buffer to a rank and receive another from a rank at the same time, as MPI_Sendrecv does."""
         receive = self.irecv(received, source)
         await self.wait(receive, await self.isend(sent, destination))
 
     async def combine(self, op: Op, into: MpiBuffer, other: MpiBuffer) -> None:
-        """Store the result of the reduction operation `op` on two buffers in the first one, `into`.
+        """Store the result of the reduction operation `op` on two buffers, `into` and `other`, in the first one.
 
         A core computes it; if `into` lies on a device, a kernel does. Takes the virtual time of that work.
         """
@@ -111,7 +111,7 @@ class Channel:
         mine[...] = op.function(mine, theirs)
 
     async def copy(self, into: MpiBuffer, source: MpiBuffer) -> None:
-        """Copy a buffer of the process to another one; a core or the device needs virtual time for it."""
+        """Copy the process's buffer `source` to its buffer `into`; a core or the device needs virtual time for it."""
         if source.nbytes and into.device is None:
             await self._endpoint.machine.host_memory.copy(
                 source.nbytes, "ranks", rate=self._endpoint.costs.library.copy_bw
@@ -242,7 +242,7 @@ def _binomial(c: Channel, root: int) -> tuple[int, int, list[int]]:
 
 
 async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) -> None:
-    """Broadcast down a tree: each rank begins the sends to all its children, then waits (bcast_intra_generic)."""
+    """Broadcast the root's buffer down a tree; each rank begins all sends at once, then waits (bcast_intra_generic)."""
     relative = (c.rank - root) % c.size
     parent, children = tree(relative, c.size)
     if relative:
@@ -251,7 +251,7 @@ async def bcast_tree(c: Channel, buffer: MpiBuffer, root: int, *, tree: Tree) ->
 
 
 async def reduce_tree(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, tree: Tree) -> None:
-    """Reduce up a tree into the root's buffer; a rank receives the next message while it combines the last one."""
+    """Reduce the ranks' buffers up a tree into the root's; a rank receives the next while it combines the last one."""
     relative = (c.rank - root) % c.size
     parent, children = tree(relative, c.size)
     came: list[tuple[MpiRequest, MpiBuffer]] = []
@@ -299,7 +299,7 @@ async def bcast_scatter_allgather(c: Channel, buffer: MpiBuffer, root: int, *, r
 
 
 async def bcast_pipeline(c: Channel, buffer: MpiBuffer, root: int, *, segment: int) -> None:
-    """Broadcast along a chain of ranks in segments of `segment` bytes, so that all links of the chain are busy."""
+    """Broadcast the root's buffer along a chain of ranks in segments of `segment` bytes: all its links are busy."""
     relative = (c.rank - root) % c.size
     ahead, behind = (c.rank + 1) % c.size, (c.rank - 1) % c.size
     sent: list[MpiRequest] = []
@@ -347,7 +347,7 @@ async def reduce_binomial(c: Channel, buffer: MpiBuffer, op: Op, root: int) -> N
 
 
 async def reduce_pipeline(c: Channel, buffer: MpiBuffer, op: Op, root: int, *, segment: int) -> None:
-    """Reduce along a chain of ranks that ends at the root, in segments of `segment` bytes."""
+    """Reduce the ranks' buffers along a chain of ranks that ends at the root, in segments of `segment` bytes."""
     relative = (c.rank - root) % c.size
     nearer, farther = (c.rank - 1) % c.size, (c.rank + 1) % c.size
     sent: list[MpiRequest] = []

@@ -209,15 +209,18 @@ class Comm:
     # ------------------------------------------------------------------ point to point
 
     async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send a message (MPI_Send); return when the program may write the buffer again.
+        """Send a message to rank `dest` (MPI_Send); return when the program may write the buffer `buf` again.
 
-        For a short message that is at once, for a long one when the receiver has its data.
+        For a short message that is at once, for a long one when the receiver has its data. at: the program's line.
         """
         with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
     async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
-        """Send a message, and return when a receive has matched it (MPI_Ssend)."""
+        """Send a message to rank `dest`, and return when a receive has matched it (MPI_Ssend).
+
+        buf: the data. at: the program's line with the call, for reports.
+        """
         buffer = buffer_of(buf, "MPI_Ssend")
         with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
@@ -225,27 +228,41 @@ class Comm:
     async def Recv(
         self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
-        """Receive a message into a buffer, which may be longer than the message (MPI_Recv)."""
+        """Receive a message into the buffer `buf`, which may be longer than the message (MPI_Recv).
+
+        source, tag: what the message must have; by default any. status: gets the message's source, tag and bytes. at:
+        the program's line with the call, for reports.
+        """
         request = self.begin_receive("MPI_Recv", buffer_of(buf, "MPI_Recv"), source, tag, 0, at)
         await self._blocking(request, status)
 
     async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send a message (MPI_Isend)."""
+        """Begin to send a message to rank `dest` (MPI_Isend).
+
+        buf: the data, which the program must not change until the request is complete. at: the program's line, for
+        reports.
+        """
         with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
     async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
-        """Begin to send a message; the request completes when a receive has matched it (MPI_Issend)."""
+        """Begin to send a message to rank `dest`; the request completes when a receive has matched it (MPI_Issend).
+
+        buf: the data. at: the program's line with the call, for reports.
+        """
         buffer = buffer_of(buf, "MPI_Issend")
         with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
     async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
-        """Begin to receive a message (MPI_Irecv)."""
+        """Begin to receive a message into the buffer `buf` (MPI_Irecv).
+
+        source, tag: what the message must have; by default any. at: the program's line with the call, for reports.
+        """
         return self.begin_receive("MPI_Irecv", buffer_of(buf, "MPI_Irecv"), source, tag, 0, at)
 
     def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> PersistentRequest:
-        """Create a persistent send request, which can be started many times (MPI_Send_init)."""
+        """Create a persistent request to send `buf` to rank `dest`, which can be started many times (MPI_Send_init)."""
         buffer, call = buffer_of(buf, "MPI_Send_init"), "MPI_Send_init"
         self._check(call, dest, tag, at)
 
@@ -255,7 +272,7 @@ class Comm:
         return PersistentRequest(self.endpoint, call, self._told("to", dest, tag), begin)
 
     def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
-        """Create a persistent receive request, which can be started many times (MPI_Recv_init)."""
+        """Create a persistent request to receive into `buf`, which can be started many times (MPI_Recv_init)."""
         buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
         self._check(call, source, tag, at, special=(ANY_SOURCE, PROC_NULL))
 

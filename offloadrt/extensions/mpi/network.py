@@ -120,12 +120,15 @@ class Network:
         return cards[local % len(cards)]
 
     def latency(self, source: int, destination: int) -> float:
-        """Return the latency in seconds from the card of one node to that of another."""
+        """Return the latency in seconds from a card of the node `source` to one of the node `destination`."""
         costs = self._costs.network
         return costs.latency + (costs.hop if self._switch[source] != self._switch[destination] else 0.0)
 
     def way(self, source: Nic, destination: Nic) -> Shared:
-        """Return all links that the bytes of a packet between two cards pass; other packets may share them."""
+        """Return all links that the bytes of a packet pass from card `source` to card `destination`.
+
+        Other packets may share these links.
+        """
         if (way := self._ways.get((source, destination))) is None:
             links: list[Shared] = [source.out, destination.into]
             here, there = self._switch[source.node], self._switch[destination.node]

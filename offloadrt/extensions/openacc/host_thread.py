@@ -268,16 +268,20 @@ class HostThread(ProgramThread):
     # data
 
     def data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Data:
-        """Make a data region: ``async with t.data(…):``.
+        """Make a data region, in which the data of the clauses is on the device: ``async with t.data(…):``.
 
         If the program fails inside the region, the region is not closed. When a timeout leaves the region, its data is
-        deleted without being copied out.
+        deleted without being copied out. async_: the async queue in which it runs; None: the host waits. wait: queues
+        after whose work it runs.
         """
         _check_any("data", clauses, "copy(a)")
         return Data(self, clauses, async_, wait)
 
     def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
-        """Run ``enter data``: each item gets one more dynamic reference."""
+        """Run ``enter data``: each item gets one more dynamic reference.
+
+        async_: the async queue in which it runs; None: the host waits. wait: queues after whose work it runs.
+        """
         _check_any("enter data", clauses, "copyin(a)")
         return self.run("enter data", beginning(lower_data(clauses, "enter data"), "enter data"), async_, wait)
 
@@ -288,7 +292,10 @@ class HostThread(ProgramThread):
         async_: int | None = None,
         wait: int | Sequence[int] = (),
     ) -> Running:
-        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored."""
+        """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored.
+
+        async_: the async queue in which it runs; None: the host waits. wait: queues after whose work it runs.
+        """
         _check_any("exit data", clauses, "copyout(a)")
         items = lower_data(clauses, "exit data", finalize)
         return self.run("exit data", ending(items, "exit data"), async_, wait)

@@ -263,7 +263,7 @@ class ObjectPlacing:
         return no_work()
 
     def updating(self, array: HostArray) -> None:
-        """Record that a ``target update`` has changed the host's bytes of an object while its map may be deferred."""
+        """Record that a ``target update`` has changed the host's bytes of an array while its map may be deferred."""
         self.table.use_in_place(array)
 
     def unmapping(self, item: MapItem, entry: Entry | None, queue: DirectiveQueue) -> None:

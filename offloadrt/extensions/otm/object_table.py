@@ -315,14 +315,14 @@ class ObjectTable:
         return changes
 
     def advice_due(self, array: HostArray) -> Advice | None:
-        """Return the memory advice that the driver has not got yet for an active object; None if none is needed."""
+        """Return the memory advice about an array in use that the driver has not got yet; None if none is needed."""
         one, mechanism = self._objects[array], self.mechanism(array)
         if mechanism is None or mechanism == "explicit" or one.prefers_host is (mechanism == "pinned"):
             return None
         return "prefer_host" if mechanism == "pinned" else "prefer_nothing"
 
     def advised(self, array: HostArray, advice: Advice) -> None:
-        """Record that the driver was given this memory advice for an object."""
+        """Record that the driver was given this memory advice for an array."""
         self._objects[array].prefers_host = advice == "prefer_host"
 
     def placements(self) -> tuple[ObjectPlacement, ...]:
@@ -352,13 +352,13 @@ class ObjectTable:
                     return
 
     def use_in_place(self, array: HostArray) -> None:
-        """Record that the device or an update uses the host's bytes of an object while maps of it are deferred."""
+        """Record that the device or an update uses the host's bytes of an array while maps of it are deferred."""
         one = self._objects.get(array)
         if one is not None and one.open:
             one.used_in_place = True
 
     def has_open(self, array: HostArray) -> bool:
-        """Tell whether an object is now to be copied (explicit) and has deferred maps, which must be carried out."""
+        """Tell whether an array is now to be copied (explicit) and has deferred maps, which must be carried out."""
         return self.mechanism(array) == "explicit" and bool(self._objects[array].open)
 
     def take_open(self, array: HostArray) -> tuple[MapItem | None, int]:
@@ -380,7 +380,7 @@ class ObjectTable:
     # the end
 
     def ended(self, array: HostArray) -> None:
-        """Record that a target region that uses an object has ended: count one less."""
+        """Record that a target region that uses an array has ended: count one less."""
         if (one := self._objects.get(array)) is not None:
             one.running -= 1
 

@@ -144,7 +144,10 @@ class ObjectScope(Scope):
         return len(self.attributes)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Let a name, or each of several, stand for a value. An attribute that is assigned to becomes ambiguous."""
+        """Let a name, or each of several, stand for a value. An attribute that is assigned to becomes ambiguous.
+
+        target, value: the two sides of the assignment, as expressions of the source.
+        """
         for name, meaning in list(self._meant(target, value)):
             before = self.names.get(name)
             if isinstance(before, Ambiguous) and before.stays:
@@ -206,7 +209,7 @@ class ObjectScope(Scope):
         return node.elts if any(named) else ()
 
     def define(self, tree: FunctionTree) -> None:
-        """Let a name stand for the function that is defined here.
+        """Let a name stand for the function that is defined here (`tree`, its syntax tree).
 
         An outer name that this function assigns to is ambiguous from here on, since the function may run at any time.
         """

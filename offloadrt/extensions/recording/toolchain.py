@@ -84,9 +84,10 @@ class Compiler:
 
 @cache
 def find_compiler(language: Language) -> Compiler:
-    """Return the compiler that the environment names (OFFLOADRT_CC, _CXX, _FC), or else the newest LLVM on the path.
+    """Return the compiler of a language: the one that the environment names, or else the newest LLVM on the path.
 
-    Raises ToolchainMissing where there is none, or only one that is too old.
+    The environment variables are OFFLOADRT_CC, OFFLOADRT_CXX and OFFLOADRT_FC. Raises ToolchainMissing where there is
+    none, or only one that is too old.
     """
     chosen = os.environ.get(_CHOICE[language])
     tool = _TOOLS[language]

@@ -118,7 +118,10 @@ def _functions_of(values: Iterable[Any]) -> Iterator[types.FunctionType]:
 
 
 def threads_of(tree: FunctionTree) -> set[str]:
-    """Return the names of the parameters that are host threads: the first, and those annotated as ``…Thread``."""
+    """Return the names of a function's parameters that are host threads: the first, and those annotated ``…Thread``.
+
+    tree: the function's syntax tree.
+    """
     given = positional(tree)
     annotated = [
         parameter

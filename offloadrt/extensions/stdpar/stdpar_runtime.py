@@ -111,7 +111,7 @@ class SyclUsm:
         return address
 
     async def free_shared(self, address: int) -> None:
-        """Call cuMemFree, which waits for the device where the driver does."""
+        """Call cuMemFree for shared memory at an address; the call waits for the device where the driver does."""
         if self.of_host:
             self._memory.release(address)
         else:
@@ -154,7 +154,10 @@ class SyclUsm:
         array.freed = True
 
     def add_system(self, address: int, nbytes: int) -> None:
-        """Register memory of the C library or a stack for page faults of the device, if the device has system USM."""
+        """Register memory of the C library or a stack for page faults of the device, if the device has system USM.
+
+        System USM means that the device can access all memory of the host. address, nbytes: the memory.
+        """
         if self.mode in _WITH_PAGES and "heap" in self._memories:
             self._manage().add(address, nbytes, populated=False)
 

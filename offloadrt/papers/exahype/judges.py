@@ -118,9 +118,9 @@ class ScalingGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> ScalingGrid:
-    """Choose the runs that judge the claims; `options` are those of every run.
+    """Choose the runs that judge the claims. extent: `full`, `quick` or `ends`, with ever fewer runs.
 
-    From `full` over `quick` to `ends` there are fewer threads, batches and patches.
+    Smaller extents have fewer threads, batches and patches. options: those of every run.
     """
     places: dict[str, tuple[tuple[int, ...], ...]] = {
         "full": ((1, 2, 4, 8, 16, 32, 64, 128), (1, 16, 128), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32), (1, BATCH)),

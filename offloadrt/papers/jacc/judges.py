@@ -142,7 +142,10 @@ class BenchmarkGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> BenchmarkGrid:
-    """Choose the runs on which claims are judged; the smaller extents have fewer iterations and benchmarks."""
+    """Choose the runs on which claims are judged. extent: `full`, `quick` or `ends`, with ever fewer runs.
+
+    Smaller extents have fewer iterations and benchmarks. options: those of every run.
+    """
     # a rule has to hold five times before a kernel is divided, and another five times before it no longer is
     counts = {"full": ((2, 4), (12, 15)), "quick": ((1, 2), (11, 13)), "ends": ((1, 2), (11, 12))}
     alone, several = counts[extent]

@@ -125,7 +125,10 @@ class RodiniaGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> RodiniaGrid:
-    """Choose the runs that judge the claims. From `full` over `quick` to `ends`, sizes and memory get smaller."""
+    """Choose the runs that judge the claims. extent: `full`, `quick` or `ends`, with ever smaller sizes and memory.
+
+    options: those of every run.
+    """
     places: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, float, float]] = {
         "full": ((2.0, 4.0, 8.0, 12.0, 14.0), (18.0, 20.0, 24.0, 28.0, 32.0), 8.0, 24.0, 1.0),
         "quick": ((8.0, 14.0), (18.0, 24.0, 32.0), 8.0, 24.0, 0.125),
@@ -162,12 +165,12 @@ def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]
 
 
 def seconds(result: Result) -> float:
-    """Return the seconds of computation and data transfer, which the paper measures."""
+    """Return the seconds of computation and data transfer in a run (`result`), which the paper measures."""
     return number(result.measured["time_s"])
 
 
 def handler_share(result: Result) -> float:
-    """Return the part of the elapsed time in which the page-fault handler is busy."""
+    """Return the part of a run's elapsed time (0 to 1) in which the page-fault handler is busy."""
     return result.devices["device 0 page fault handler"].busy_s / result.elapsed_s
 
 
@@ -288,7 +291,7 @@ def program(benchmark: str) -> HostProgram:
 
 
 def pinned(result: Result) -> set[str]:
-    """Return the names of the objects that OTM pinned to CPU memory."""
+    """Return the names of the objects (arrays) that OTM pinned to CPU memory in a run (`result`)."""
     return {name for name, placement in placements_of(result).items() if placement.place == "cpu"}
 
 

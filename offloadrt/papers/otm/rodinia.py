@@ -93,7 +93,7 @@ class Graph:
 
     @classmethod
     def random(cls, count: int, seed: int) -> Graph:
-        """Make a random graph of `count` nodes."""
+        """Make a random graph of `count` nodes. seed: of the random numbers."""
         rng = np.random.default_rng(seed)
         chosen = np.asarray(CHOICES, np.int32)[rng.permutation(count) % len(CHOICES)]
         source = np.repeat(np.arange(count, dtype=np.int32), chosen)
@@ -297,7 +297,10 @@ class Sheet:
 
     @classmethod
     def of(cls, elements: int, numbering: Mesh = "ordered") -> Sheet:
-        """Make a nearly square sheet of at most `elements` elements."""
+        """Make a nearly square sheet of at most `elements` elements. numbering: `ordered` or `random`.
+
+        With `ordered`, neighbours have close numbers.
+        """
         width = max(1, math.isqrt(elements))
         return cls(max(1, elements // width), width, numbering)
 
@@ -311,7 +314,10 @@ class Sheet:
         return 1.0 - (self.length + self.width) / (2.0 * self.elements)
 
     def neighbours(self, rng: np.random.Generator) -> Ints:
-        """Return by [face, element] the element behind the face, or a code for the side of wing or far field."""
+        """Return by [face, element] the number of the element behind the face, or a code for the mesh's edge.
+
+        The codes are WING and FAR (far field). rng: numbers the elements at random if the mesh asks for it.
+        """
         number = np.arange(self.elements)
         if self.numbering == "random":
             number = rng.permutation(self.elements)
@@ -324,7 +330,10 @@ class Sheet:
         return neighbours
 
     def normals(self, rng: np.random.Generator) -> Floats:
-        """Make random normals of the faces, [direction, face, element]: about outward, with different lengths."""
+        """Make random normals of the faces, [direction, face, element]: about outward, with different lengths.
+
+        rng: makes the random numbers.
+        """
         outward = np.array([[-1, 1, 0, 0], [0, 0, -1, 1], [0, 0, 0, 0]], np.float64)
         return (outward[:, :, np.newaxis] + 0.1 * rng.random((3, 4, self.elements))).astype(np.float32)
 
@@ -482,7 +491,11 @@ class Cfd:
         seed: int = 0,
         structure: Structure = "data",
     ) -> Cfd:
-        """Make the program for a mesh of as many elements as fit into `nbytes`, in whole rows."""
+        """Make the program for a mesh of as many elements as fit into `nbytes`, in whole rows.
+
+        iterations: how many it runs. phantom: arrays have no values. mesh: how elements are numbered. structure: "data"
+        if one `target data` region is around all kernels.
+        """
         return cls(Sheet.of(nbytes // cls.BYTES, mesh), iterations, phantom, seed, structure)
 
     @property
@@ -620,7 +633,11 @@ class Srad:
 
     @classmethod
     def of(cls, nbytes: int, iterations: int, *, phantom: bool, seed: int = 0, structure: Structure = "data") -> Srad:
-        """Make the program for the largest square image whose arrays have no more than `nbytes` bytes."""
+        """Make the program for the largest square image whose arrays have no more than `nbytes` bytes.
+
+        iterations: how many it runs. phantom: arrays have no values. structure: "data" if one `target data` region is
+        around all kernels.
+        """
         side = max(2, int((-16 + math.sqrt(256 + 4 * cls.BYTES * nbytes)) / (2 * cls.BYTES)))
         return cls(side, side, iterations, phantom, seed, structure)
 

@@ -139,12 +139,12 @@ def facts(
 
 
 def seconds(result: Result) -> float:
-    """Return the seconds that the application's authors measure."""
+    """Return the seconds that the application's authors measure, from the result of a run."""
     return number(result.measured["time_s"])
 
 
 def handler_share(result: Result) -> float:
-    """Return the part of the elapsed time in which the page-fault handler is busy."""
+    """Return the part of a run's elapsed time (0 to 1) in which the page-fault handler is busy."""
     return result.devices[HANDLER].busy_s / result.elapsed_s
 
 

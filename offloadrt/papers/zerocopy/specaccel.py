@@ -399,10 +399,13 @@ def spc(ends: Ends, forget: Forget | None = None) -> Solver:
 def bt(ends: Ends, forget: Forget | None = None) -> Solver:
     """Make the benchmark 470.bt, which solves block-tridiagonal systems with three 5 by 5 blocks per cell.
 
+    ends: the inputs' values in their ranges. forget: called with each array on the stack when a function returns.
+
     The public code of the same family (uhhpctools/openacc-npb a1980fb, BT/BT/x_solve.c) has the paper's structure: a
-    solve makes three arrays on its stack and runs ten kernels on them, six of which touch the ends of lines only. What
-    a kernel moves is counted there, a neighbour's values coming from caches. Its elimination and substitution read
-    blocks side by side, and would be ten times shorter than the paper says; `BT_STRIDE` stands for the difference.
+    solve makes three arrays on its stack and runs ten kernels on them, six of which touch the ends of lines only. The
+    bytes that each kernel moves were counted in that code; a neighbour's values come from caches. Its elimination and
+    substitution read blocks side by side, and would be ten times shorter than the paper says; `BT_STRIDE` stands for
+    the difference.
     """
     block = UNKNOWNS * UNKNOWNS * DOUBLE
     stack = {"blocks": 3 * block, "flux jacobian": block, "viscous jacobian": block}

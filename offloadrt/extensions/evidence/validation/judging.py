@@ -226,7 +226,8 @@ class JudgingGrid(ABC):
     def facts(self, scenario: Program, many: Sequence[Mapping[str, Value]] = ({},)) -> Asking[list[dict[str, Value]]]:
         """Ask for runs of a probe (a small program that shows a mechanism), and return the figures of each run.
 
-        The runs keep their events. many: the probe's parameters, run by run. Call it with `yield from`.
+        The runs keep their events. scenario: the probe. many: the probe's parameters, run by run. Call it with `yield
+        from`.
         """
         answers: list[Result] = yield [self.point(parameters, scenario=scenario, record=True) for parameters in many]
         return [answer.measured for answer in answers]

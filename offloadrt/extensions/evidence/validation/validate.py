@@ -498,7 +498,7 @@ class StructuralInput:
 
 @attrs.frozen
 class ValidationRecord:
-    """The verdicts on a paper's claims (a `ValidationReport`) for JSON, with numbers of claims by verdict."""
+    """The verdicts on a paper's claims for JSON: the fields of `ValidationReport`, and numbers of claims by verdict."""
 
     paper: str
     machine: str

@@ -478,10 +478,11 @@ class DividedKernel(abc.ABC):
         return (*called, *partial_values, share.device)
 
     def segments(self, share: Share, arguments: Sequence[Any]) -> dict[str, Ranges]:
-        """Return the contiguous pieces of each divided array that a device has computed, in bytes.
+        """Return the contiguous pieces of each divided array that a device has computed, in bytes, by array.
 
         There is one piece if the divided dimension is the leftmost. Otherwise there is one for each index of the
-        dimensions on its left; where a loop is split, only for those indices that are stored to.
+        dimensions on its left; where a loop is split, only for those indices that are stored to. share: the device's
+        part.
         """
         return {
             region.name: self._bytes(self.owned(region, share, arguments), region.name, arguments)

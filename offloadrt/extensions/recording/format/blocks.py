@@ -146,7 +146,7 @@ class HostArrays:
         return block
 
     def end_mapped(self, address: int, nbytes: int) -> list[HostBlock]:
-        """End all arrays in a range that are known from map items only, and return them."""
+        """End all arrays in [address, address + nbytes) that are known from map items only, and return them."""
         ended = [
             block
             for block in self.overlapping(address, nbytes)
@@ -374,7 +374,7 @@ class SeparateCopies:
         return range(max(first, low // STRETCH), min(last, -(-high // STRETCH)))
 
     def map(self, block: HostBlock, address: int, nbytes: int) -> None:
-        """Record that the device holds a copy of the host bytes [address, address + nbytes) from now on."""
+        """Record that the device has a copy of the bytes [address, address + nbytes) of a host array from now on."""
         for stretch in self._stretches(block, address, nbytes):
             self._mapped[stretch] = self._mapped.get(stretch, 0) + 1
             self._host_newer.discard(stretch)
@@ -401,9 +401,9 @@ class SeparateCopies:
             self._device_newer.pop(stretch, None)
 
     def host(self, block: HostBlock, address: int, nbytes: int, kind: int) -> None:
-        """Record that the host loads (kind 1) or stores (kind 2) these bytes.
+        """Record that the host loads (kind 1) or stores (kind 2) bytes of an array, from `address` on.
 
-        A load of bytes whose newest values only the device has adds a sentence to `findings`.
+        A load of bytes whose newest values only the device has adds a sentence to `findings`. block: the array.
         """
         for stretch in self._stretches(block, address, nbytes):
             kernel = self._device_newer.pop(stretch, None)
@@ -413,7 +413,10 @@ class SeparateCopies:
                 self._host_newer.add(stretch)
 
     def on_device(self, block: HostBlock, address: int, nbytes: int, kind: int, who: str) -> None:
-        """Record that `who` (in words) loads (kind 1) or stores (kind 2) the device's copy of these host bytes."""
+        """Record that `who` (in words) loads (kind 1) or stores (kind 2) the device's copy of bytes of an array.
+
+        block: the host array. address: where these bytes begin in the host's memory.
+        """
         for stretch in self._stretches(block, address, nbytes):
             if kind == LOADS and stretch in self._host_newer:
                 self._host_newer.discard(stretch)

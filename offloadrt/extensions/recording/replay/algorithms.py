@@ -224,7 +224,10 @@ class ReplayedAlgorithms:
                 self._arrays[number] = t.array(array.name, array.nbytes, np.uint8, phantom=True)
 
     async def allocates(self, t: ProgramThread, number: int) -> None:
-        """Allocate an array; an algorithm's own scratch memory belongs to the implementation, which keeps it."""
+        """Allocate array `number` of the recording, unless it is scratch memory that an algorithm allocated.
+
+        The implementation provides an algorithm's scratch memory, and keeps it.
+        """
         thread, array = cast(HostThread, t), self.recording.dictionaries.arrays[number]
         self._calls.clear()
         name = array.name or f"array {number}"

@@ -143,17 +143,17 @@ class PlacedArrays:
             self._of_all[number] = array
 
     def freed(self, number: int, array: HostArray) -> None:
-        """Note that the program frees an array of the heap."""
+        """Record that the program frees array `number`, which lies on the heap."""
         self._freed[number] = array
         self._gone.pop(array.address)
         self._gone[array.address] = array
 
     def was_freed(self, number: int) -> bool:
-        """Tell whether the program has freed this array of the heap."""
+        """Tell whether the program has freed array `number`, which lies on the heap."""
         return number in self._freed
 
     def gone(self, number: int) -> HostArray | None:
-        """Return an array of the heap that was freed; None if it was not, or if other memory has lain there since."""
+        """Return array `number` of the heap if it was freed and no other memory has lain there since; else None."""
         array = self._freed.get(number)
         return array if array is not None and self._gone.get(array.address) is array else None
 

@@ -460,13 +460,16 @@ class OperationLog:
     def target_data_op(
         self, device: int, op: str, array: HostArray | None, host_address: int, device_address: int, nbytes: int
     ) -> None:
-        """Count the operation. op: its kind. The other parameters are those of `Tool`."""
+        """Count an operation of the runtime on device memory for the directive that the running thread is in.
+
+        op: its kind, such as alloc or h2d. nbytes: its bytes. The other parameters are those of `Tool`, and not used.
+        """
         for each in ("d2h", "h2d") if op == "d2d" else (op,):  # the recorder's device copies by way of the host
             kind = _KINDS[each]
             self._note(kind, 0 if kind in _WITHOUT_BYTES else nbytes)
 
     def target_submit(self, device: int, kernel: str) -> None:
-        """Count the launch of a kernel."""
+        """Count the launch of a kernel for the directive that the running thread is in."""
         self._note(OmptOperation.SUBMIT, 0)
 
     def _note(self, kind: OmptOperation, nbytes: int) -> None:

@@ -65,7 +65,7 @@ class ThreadsBeside:
 
     @classmethod
     def of(cls, sim: Simulation, recording: Recording, tree: TaskTree) -> ThreadsBeside:
-        """Return the threads of a recording whose order in time is not known; none if the first thread does nothing."""
+        """Return the threads of a recording whose order is not known; none if its first thread does nothing."""
         made, counts, roots = cls(), recording.columns["task.count"], tree.roots()
         known = {task: order for task, order in recording.dictionaries.beside.items() if task in roots}
         if not known or (first := tree.first_threads()[0]) not in roots:

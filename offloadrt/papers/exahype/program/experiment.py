@@ -213,8 +213,8 @@ async def enclave(
 ) -> list[int]:
     """Spawn this thread's patches as tasks (`spawn_s` seconds each), and offload batches as they fill.
 
-    Returns how many patches each batch has that this thread offloaded. make_patch: makes the array of a patch by its
-    number.
+    Returns how many patches each batch has that this thread offloaded. batches: the numbers of the thread's patches.
+    make_patch: makes the array of a patch by its number. queue: the tasks of all threads.
     """
     patches = [make_patch(t, number) for batch in batches for number in batch]
     deployed: list[int] = []

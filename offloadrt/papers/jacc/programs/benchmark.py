@@ -344,7 +344,10 @@ class Extent:
 def extent(
     name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, values: Values | None = None
 ) -> Extent:
-    """Make an `Extent` in place of an array, as a function of the type `Arrays`; `values` are not used."""
+    """Make an `Extent` in place of an array, as a function of the type `Arrays`; `values` are not used.
+
+    name, shape, dtype: those of the array.
+    """
     return Extent(name, (shape,) if isinstance(shape, int) else shape, np.dtype(dtype))
 
 
@@ -414,7 +417,7 @@ class KernelRow(acc.KernelTimes):
     adapted: bool = False
 
     def add(self, times: acc.KernelTimes, sign: int = 1) -> None:
-        """Add the totals of some executions, or subtract them (`sign` -1)."""
+        """Add to this row the totals of some executions (`times`), or subtract them (`sign` -1)."""
         for name in attrs.fields_dict(acc.KernelTimes):
             setattr(self, name, getattr(self, name) + sign * getattr(times, name))
 

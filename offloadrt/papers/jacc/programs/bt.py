@@ -277,7 +277,7 @@ ADD: Final = named("add", add_fields)
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program with arrays that `arrays` makes. size: the points n along a side, the number of iterations.
+    """Build the program; `arrays` makes its arrays. size: (points n along a side, number of iterations).
 
     One of the iterations is the public code's warm-up.
     """

@@ -713,7 +713,10 @@ class Lattice:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: the lattice's sites in x, y, z and t, and how often the operator is applied in all."""
+    """Build the program; `arrays` makes its arrays.
+
+    size: the lattice's sites in x, y, z and t, and how often the operator is applied in all.
+    """
     nx, ny, nz, nt, applications = size
     lattice = Lattice(arrays, nx, ny, nz, nt // 2)
     return Phases(

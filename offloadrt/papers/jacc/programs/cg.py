@@ -118,7 +118,7 @@ def norms(x: Doubles, z: Doubles, total: Doubles, n: int) -> None:
 
 
 def normalise(x: Doubles, z: Doubles, n: int, scale: float) -> None:
-    """Set x = scale z."""
+    """Set x = scale z, where `scale` makes z a vector of length 1. n: the number of elements."""
     for j in range(n):
         x[j] = scale * z[j]
 
@@ -174,7 +174,10 @@ def random_matrix(n: int, per_row: int) -> Matrix:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program; `size`: rows, mean elements per row, space for elements (0: as needed), iterations."""
+    """Build the program; `arrays` makes its arrays.
+
+    size: (rows, mean elements per row, space for elements or 0 for as many as needed, iterations).
+    """
     n, per_row, elements, iterations = size
     made = None if elements else random_matrix(n, (per_row - 1) // 2)
     count = elements if made is None else len(made.values)

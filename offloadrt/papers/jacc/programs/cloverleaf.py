@@ -225,7 +225,10 @@ class Grid:
 
 
 def build(arrays: Arrays, size: tuple[int, ...]) -> BenchmarkProgram:
-    """Build the program. size: cells in x and y, time steps. An iteration is two of these, with axes swapped."""
+    """Build the program; `arrays` makes its arrays. size: (cells in x, cells in y, time steps).
+
+    An iteration has two time steps, with the axes swapped.
+    """
     nx, ny, steps = size
     grid = Grid(arrays, nx, ny)
     return BenchmarkProgram(

@@ -33,7 +33,10 @@ from offloadrt.papers.jacc.programs.fields import Doubles, between, named
 def initialise(
     u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int, width: int
 ) -> None:
-    """Set all arrays [k, j, i] to zero, with n points in the first two dimensions and `width` in the last."""
+    """Set the coefficients u0 and u1 (real and imaginary parts) and the factors of decay, `twiddle`, to zero.
+
+    All are arrays [k, j, i] with n points in the first two dimensions and `width` in the last.
+    """
     for k, j, i in product(range(n), range(n), range(width)):
         u0_real[k, j, i] = 0.0
         u0_imag[k, j, i] = 0.0
@@ -59,7 +62,10 @@ def first_root(u_real: Doubles, u_imag: Doubles, stages: int) -> None:
 
 
 def roots(u_real: Doubles, u_imag: Doubles, count: int, angle: float) -> None:
-    """Compute the `count` roots of unity of a stage, behind those of earlier stages. angle: between two, in radians."""
+    """Compute the `count` roots of unity of one stage of a fast Fourier transform into the table (u_real, u_imag).
+
+    They are stored behind those of earlier stages. angle: between two of them, in radians.
+    """
     for i in range(count):
         u_real[i + count] = math.cos(angle * i)
         u_imag[i + count] = math.sin(angle * i)
@@ -123,9 +129,9 @@ def transform_along(number: int) -> Callable[..., None]:
 
 
 def evolve(u0_real: Doubles, u0_imag: Doubles, u1_real: Doubles, u1_imag: Doubles, twiddle: Doubles, n: int) -> None:
-    """Multiply the coefficients u0 by `twiddle`, which is one step in time, and copy them to u1 for the way back.
+    """Advance the Fourier coefficients u0 by one step in time: multiply them by `twiddle`; copy the result to u1.
 
-    All arrays are [k, j, i]. n: points a side.
+    u1 is then transformed back. All arrays are [k, j, i], real and imaginary parts apart. n: points along a side.
     """
     for k, j, i in product(range(n), range(n), range(n)):
         real = u0_real[k, j, i] * twiddle[k, j, i]

@@ -104,8 +104,8 @@ def neighbours(
     """Add up, for each point of a plane, what three neighbours add to its five equations, into ``tv[m, number]``.
 
     a, b, c: the 5 by 5 blocks of the neighbours in k, j and i. rsd: the residual at them. points: the points of plane
-    number `plane`. side: 1 for the neighbours with the smaller indices, -1 for those with the larger ones. omega: the
-    relaxation factor.
+    number `plane`. indxp, jndxp: the j and the i of each point. side: 1 for the neighbours with the smaller indices, -1
+    for those with the larger ones. omega: the relaxation factor.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -144,7 +144,8 @@ def solve_points(
 ) -> None:
     """Solve the five equations of each point in a plane, d x = rsd - tv; the solution replaces tv and the residual rsd.
 
-    tmat: scratch blocks. tv: what neighbours contribute. points: the points of plane number `plane`.
+    d: the 5 by 5 block of each point. tmat: scratch blocks. tv: what neighbours contribute. points: the points of plane
+    number `plane`. indxp, jndxp: the j and the i of each point.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -199,7 +200,10 @@ PLANES: Final = {
 
 
 def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Set the residual rsd to -frct, and compute from u the density's reciprocal rho_i and the kinetic energy qs."""
+    """Set the residual rsd to -frct, the forcing; compute the density's reciprocal rho_i and the kinetic energy qs.
+
+    u: the five fields (density, momenta, energy). n: points along a side.
+    """
     for k, j, i in product(range(n), range(n), range(n)):
         for m in FIELDS:
             rsd[m, k, j, i] = -frct[m, k, j, i]
@@ -213,7 +217,11 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
 
 
 def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Compute the convective flux of each point from u, rho_i and qs."""
+    """Compute the convective flux of each point.
+
+    u: the five fields (density, momenta, energy). rho_i: the density's reciprocal. qs: the kinetic energy per volume.
+    n: points along a side.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         v = u[1, k, j, i] * rho_i[k, j, i]
         p = 0.4 * (u[4, k, j, i] - qs[k, j, i])
@@ -235,7 +243,10 @@ def difference(rsd: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, t
 
 
 def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj: int, di: int, t: float) -> None:
-    """Compute from u and rho_i the viscous flux, times `t`, between each point and that behind, along (dk, dj, di)."""
+    """Compute from u and rho_i the viscous flux, times `t`, between each point and that behind, along (dk, dj, di).
+
+    u: the five fields. rho_i: the density's reciprocal. n: points along a side.
+    """
     for k, j, i in product(range(1, n), range(1, n), range(1, n)):
         here = rho_i[k, j, i]
         behind = rho_i[k - dk, j - dj, i - di]
@@ -252,7 +263,10 @@ def viscous_flux(flux: Doubles, u: Doubles, rho_i: Doubles, n: int, dk: int, dj:
 def second_difference(
     rsd: Doubles, u: Doubles, flux: Doubles, n: int, dk: int, dj: int, di: int, c: float, t: float
 ) -> None:
-    """Add to rsd, along (dk, dj, di), `c` times second differences of u and `t` times differences of viscous fluxes."""
+    """Add to rsd, along (dk, dj, di), `c` times second differences of u and `t` times differences of viscous fluxes.
+
+    rsd: the residual. u: the five fields. flux: the viscous fluxes. n: points along a side.
+    """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         rsd[0, k, j, i] = rsd[0, k, j, i] + c * (
             u[0, k - dk, j - dj, i - di] - 2.0 * u[0, k, j, i] + u[0, k + dk, j + dj, i + di]
@@ -295,7 +309,7 @@ RHS: Final = _right_hand_side("rhs")
 
 
 def scale_residual(rsd: Doubles, n: int, dt: float) -> None:
-    """Multiply the residual rsd by the time step `dt`."""
+    """Multiply the residual rsd at all inner points by the time step `dt`. n: points along a side."""
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(1, n - 1)):
         for m in FIELDS:
             rsd[m, k, j, i] = dt * rsd[m, k, j, i]

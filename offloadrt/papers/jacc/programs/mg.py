@@ -133,7 +133,10 @@ def fine_neighbours(x1: Doubles, y1: Doubles, r: Doubles, m: int) -> None:
 
 
 def project(s: Doubles, r: Doubles, x1: Doubles, y1: Doubles, m: int) -> None:
-    """Project the residual r of the fine grid to s on the coarse grid. x1, y1: the sums of `fine_neighbours`."""
+    """Project the residual r of the fine grid to s on the coarse grid, by weighted means of neighbours.
+
+    x1, y1: the sums of `fine_neighbours`. m: points along a side of the coarse grid, halo included.
+    """
     for k, j, i in product(range(1, m - 1), range(1, m - 1), range(1, m - 1)):
         around = (
             r[2 * k, 2 * j - 1, 2 * i]

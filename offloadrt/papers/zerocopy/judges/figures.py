@@ -107,7 +107,10 @@ class QmcpackGrid(JudgingGrid):
 
 
 def grid(extent: Extent, options: RunSpec) -> QmcpackGrid:
-    """Choose the runs that judge the claims, with ever fewer sizes, threads and steps from `full` to `ends`."""
+    """Choose the runs that judge the claims; they have ever fewer sizes, threads and steps from `full` to `ends`.
+
+    extent: `full`, `quick` or `ends`. options: those of every run.
+    """
     everything = ("S2", "S4", "S8", "S16", "S24", "S32", "S48", "S64", "S128")
     places: dict[str, tuple[tuple[str, ...], tuple[int, ...], float, float, bool]] = {
         "full": (everything, (1, 2, 4, 8), 0.02, 1.0, True),
@@ -172,7 +175,7 @@ def spanned(values: Ratios) -> str:
 
 
 def measured_kernels(result: Result) -> float:
-    """Return how many kernels QMCPACK ran in the measured time, after its initialisation."""
+    """Return how many kernels QMCPACK ran in the measured time, after its initialisation. result: of the run."""
     return number(result.measured["kernels"]) - number(result.measured["kernels_in_initialisation"])
 
 

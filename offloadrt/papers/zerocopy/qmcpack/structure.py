@@ -146,12 +146,12 @@ class KernelKind:
         return {"orbitals": size.orbitals, "electrons": size.electrons, "atoms": size.atoms, "walkers": 1}[self.length]
 
     def work(self, size: Size) -> Counts:
-        """Return the flops and bytes of the kernel for one walker."""
+        """Return the flops and bytes of the kernel for one walker at a problem size."""
         elements = self.loop(size) * (size.orbitals if self.square else 1) * self.points
         return self.flops * elements, self.bytes * elements
 
     def teams(self, size: Size, walkers: int, default_teams: int) -> int:
-        """Return the number of teams of a launch for `walkers` walkers.
+        """Return the number of teams of a launch for `walkers` walkers at a problem size.
 
         default_teams: the most teams that the runtime starts where the directive does not give a number.
         """
@@ -159,7 +159,10 @@ class KernelKind:
         return max(1, wanted if self.num_teams else min(wanted, default_teams))
 
     def rounds(self, size: Size) -> int:
-        """Return how many inner iterations each thread of a team executes for one iteration of `distribute`."""
+        """Return how many iterations of the inner loop a thread executes for each iteration of `distribute`.
+
+        size: the problem size. A team's threads share the inner loop.
+        """
         part = {"chunks": min(self.loop(size), TEAM_CHUNK), "elements": 1}.get(self.distribute, self.loop(size))
         return -(-part // THREADS_PER_TEAM)
 
@@ -167,7 +170,8 @@ class KernelKind:
         """Return how many iterations of `distribute` a team executes in turn, one after another.
 
         It is 1 where each thread takes single elements: then a thread does not wait for others before its next element.
-        walkers: those of a launch. default_teams: the most teams where the directive does not give a number.
+        size, walkers: the problem size, and the walkers of a launch. default_teams: the most teams where the directive
+        does not give a number.
         """
         if self.distribute == "elements":
             return 1
@@ -642,7 +646,8 @@ class Inputs:
         """Return how many dependent memory accesses, each of which waits for the one before, a team of `kind` makes.
 
         These are a serial part and two per round of the inner loop, for each iteration of `distribute` that the team
-        executes.
+        executes. size, walkers: the problem size, and the walkers of a launch. default_teams: the most teams where the
+        directive does not give a number.
         """
         growth: float = (size.n / 2) ** ACCESSES_GROWTH
         return (self.accesses * growth + 2 * kind.rounds(size)) * kind.turns(size, walkers, default_teams)
