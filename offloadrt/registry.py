@@ -12,8 +12,10 @@ import errno
 import functools
 import hashlib
 import importlib.util
+import os
 import sys
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -29,6 +31,8 @@ _PROJECT = "offloadrt"
 
 def regular(path: Path) -> Path:
     """Return the path of an input unchanged. Raises OSError for a device, pipe or socket: reading it may never end."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "its name has a NUL character")
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file")
     return path
@@ -51,6 +55,12 @@ def broken(kind: str, policy: object, what: str) -> RuntimeError:
     return RuntimeError(f"{kind} {name!r} (class {type(policy).__name__}): {what}")
 
 
+def lacking(thing: object, needs: Sequence[str]) -> list[str]:
+    """Return the names among `needs` that `thing` lacks; one with () behind it must be something that can be called."""
+    has = [callable(getattr(thing, name[:-2], None)) if name[-1] == ")" else hasattr(thing, name) for name in needs]
+    return [name.removesuffix("()") for name, there in zip(needs, has, strict=True) if not there]
+
+
 @attrs.frozen
 class Registry(Generic[T]):
     """All objects of one kind that can be chosen by name, for example all lock policies.
@@ -64,7 +74,7 @@ class Registry(Generic[T]):
     group: str
     """The group of entry points, such as ``offloadrt.lock_policies``."""
     needs: tuple[str, ...] = ()
-    """The attributes that an object must have."""
+    """The attributes that an object must have, those that are called with () behind their names."""
 
     def names(self) -> list[str]:
         """Return the names, sorted, without importing anything."""
@@ -109,9 +119,10 @@ class Registry(Generic[T]):
         loaded = self.load(given)
         try:
             return self.checked(loaded() if isinstance(loaded, type) else loaded)
+        except Unusable:
+            raise
         except Exception as error:
-            known = isinstance(error, (TypeError, ValueError))
-            raise Unusable(str(error) if known else f"the {self.kind} {given!r}: {_reason(error)}") from None
+            raise Unusable(f"the {self.kind} {given!r}: {_reason(error)}") from None
 
     def installed(self) -> Iterator[T]:
         """Yield the object of each name, sorted by name; skip names whose module is missing (`NotInstalled`)."""
@@ -120,11 +131,11 @@ class Registry(Generic[T]):
                 yield self.find(name)
 
     def checked(self, thing: Any) -> T:
-        """Return `thing` if it has all required attributes (`needs`). Raises ValueError otherwise, and for a class."""
-        lacking = [name for name in self.needs if not hasattr(thing, name)]
-        if lacking or isinstance(thing, type):
-            what = "is a class: give an object of it" if isinstance(thing, type) else f"lacks {', '.join(lacking)}"
-            raise ValueError(f"{getattr(thing, '__name__', type(thing).__name__)} is no {self.kind}: it {what}")
+        """Return `thing` if it has all required attributes (`needs`). Raises Unusable otherwise, and for a class."""
+        missing = lacking(thing, self.needs)
+        if missing or isinstance(thing, type):
+            what = "is a class: give an object of it" if isinstance(thing, type) else f"lacks {', '.join(missing)}"
+            raise Unusable(f"{getattr(thing, '__name__', type(thing).__name__)} is no {self.kind}: it {what}")
         found: T = thing
         return found
 
@@ -136,10 +147,12 @@ class Registry(Generic[T]):
 
 
 def _reason(error: BaseException) -> str:
-    """Return why something could not be loaded."""
-    if isinstance(error, OSError):
+    """Return why something could not be loaded, with the line of the user's file that raised the error."""
+    step = traceback.extract_tb(error.__traceback__)[-1]
+    is_ours = step.filename.startswith(("<", str(Path(__file__).parent)))
+    if isinstance(error, OSError) and is_ours:
         return f"cannot be read: {error.strerror}"
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}" + ("" if is_ours else f" ({step.filename}:{step.lineno})")
 
 
 @functools.cache  # what is installed does not change while a process runs
@@ -189,7 +202,7 @@ def forget() -> None:
 
 def _named_in(path: Path, name: str) -> Any:
     """Execute a Python file and return its global `name`. Raises ValueError if that fails or the name is missing."""
-    module = f"offloadrt_policies_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    module = f"offloadrt_policies_{path.stem}_{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]}"
     if module not in sys.modules:
         try:
             spec = importlib.util.spec_from_file_location(module, regular(path))

@@ -431,6 +431,21 @@ def test_different_errors_of_many_threads_are_shown_once_each(
     assert "ValueError: 0 is bad" in told and "raised 2 times, with other words by others" in told
 
 
+def test_names_that_are_no_text_in_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/f\xff"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    machine, script = folder / "mine.toml", folder / "mine.py"
+    machine.write_text('[machine]\nname = "mine"\nbase = "t4"\n')
+    script.write_text(HEAD + BODY.format("await t.target(scale, a, 2.0)"))
+    assert main(["run", str(script), "--machine", str(machine), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"] == "mine"
+    assert main(["machines", str(machine), "--json"]) == 2
+    assert "\\udcff/mine.toml': is no text in UTF-8; rename" in capsys.readouterr().err
+
+
 def test_a_range_of_values_is_told_how_to_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "mutex", "threads=1..8"]) == 2
     assert "a range is written as its values, as in 1,2,4,8" in capsys.readouterr().err

@@ -67,6 +67,8 @@ def _answered(tokens: Sequence[str] | None) -> int:
         return _complain(f"{error}{as_option(tokens, error)}")
     except (UserError, Unusable) as error:
         return _complain(str(error))
+    except UnicodeEncodeError as error:  # a word of the command line, or a folder's name, of bytes that are no text
+        return _complain(f"{error.object!a:.200}: is no text in UTF-8; rename that file or folder")
     except ScriptFailed as error:
         print(error, file=sys.stderr)
         return PROGRAM_FAILED

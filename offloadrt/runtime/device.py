@@ -329,17 +329,10 @@ class OffloadDevice:
         self._all_managed = migrates or self.uses_system_memory
         self.plugin = make_plugin(driver, number, migrates, self.uses_system_memory)
         site = AllocatorSite(
-            sim,
-            driver.memory,
-            number,
-            self.memory.begins,
-            self.work,
-            self.costs.memory_manager,
-            spec.count("memory_manager.threshold"),
-            machine.host_time,
-            spec.flag("memory_manager.uncontended"),
+            sim, driver.memory, number, self.memory.begins, self.work, self.costs.memory_manager,
+            spec.count("memory_manager.threshold"), machine.host_time, spec.flag("memory_manager.uncontended"),
             lambda name: machine.named(name, number),
-        )
+        )  # fmt: skip
         self.allocator: DeviceAllocator = make_allocator(options.allocator, site)
         self.allocator_site = site
         self.argument_blocks: ArgumentPassing | None = None
@@ -348,14 +341,9 @@ class OffloadDevice:
         chosen = options.table_policy
         policy = lock_policy(spec.text("table.handoff") if chosen is None else chosen)
         self.table_lock = HostLock(
-            machine,
-            machine.named("device table", number),
-            policy,
-            self.costs.handover,
-            category="runtime",
-            wait_category="table lock",
-            uncontended=spec.flag("table.uncontended"),
-        )
+            machine, machine.named("device table", number), policy, self.costs.handover, category="runtime",
+            wait_category="table lock", uncontended=spec.flag("table.uncontended"),
+        )  # fmt: skip
         self.counts_down_late = spec.text("table.count_down") == "kernel"
         """Whether a region keeps its references until its kernel has ended; LLVM's regions do not."""
         self.entry_locks = EntryLocks(sim, machine.named("entry locks", number))
@@ -375,6 +363,8 @@ class OffloadDevice:
         self._host_seconds = machine.host_time.seconds
         self._work = machine.work
         self.hooks = configuration.hooks(self)
+        if not isinstance(self.hooks, MapHooks):
+            raise broken("memory configuration", configuration, f"hooks returns {self.hooks!r:.80}, no MapHooks")
 
     def listen(self, listener: Tell, watch_kernel: Callable[..., KernelWatch] | None = None) -> None:
         """Call `listener` with each event of the device from now on. watch_kernel: makes a launch's `KernelWatch`."""
@@ -395,11 +385,10 @@ class OffloadDevice:
         self.sim.spawn_service(never.wait, name=self.table_lock.name, chosen=True)
 
     def _place(self, size: int, close: bool, implicit: bool) -> Placement:
-        """Ask the memory configuration about a `MapRequest`. Raises TypeError for an answer that is no `Placement`."""
+        """Ask the memory configuration about a `MapRequest`. Raises RuntimeError for what is no `Placement`."""
         placement: object = self.configuration.place(MapRequest(size, close, implicit, self.number))
         if not isinstance(placement, Placement):
-            name = self.configuration.name
-            raise TypeError(f"memory configuration {name!r}: place returned {placement!r}, which is no Placement")
+            raise broken("memory configuration", self.configuration, f"place returns {placement!r:.80}, no Placement")
         return placement
 
     # operations; listeners get the event when the host calls, not when the device has done the work

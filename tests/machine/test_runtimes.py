@@ -97,6 +97,28 @@ def test_a_name_that_is_not_there_gets_those_that_are(tmp_path: Path) -> None:
         load("mi300a", runtime=str(mine))
 
 
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ('name = " "', r"machine\.name: ' ' cannot be printed as a name"),
+        ('name = "a\\nb"', r"machine\.name: 'a\\nb' cannot be printed as a name"),
+        ('name = "a"\nbase = "b\\u0000.toml"', r"machine\.base: 'b\\x00\.toml' .*: its name has a NUL character"),
+        ('name = "a"\nbase = "t4"\n[entry.mem.bw]\nvalue = 1', r'mem: is no entry; write \[entry\."mem\.bw"\], with'),
+    ],
+)
+def test_a_machine_whose_names_cannot_be_meant(head: str, message: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(f"[machine]\n{head}\n")
+    with pytest.raises(ProfileError, match=message):
+        load(str(mine))
+
+
+def test_a_machine_that_an_editor_saved_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[machine]\nname = "mine"\nbase = "t4"\n', encoding="utf-8-sig")
+    assert load(str(mine)).value("mem.bw") == load("t4").value("mem.bw")
+
+
 @pytest.mark.offload(machine="mi300a", runtime="nvhpc")
 async def test_a_mark_chooses_the_runtime(offload) -> None:  # type: ignore[no-untyped-def]  # the fixture `offload`
     assert offload.runtime == offload.spec.runtime == "nvhpc"

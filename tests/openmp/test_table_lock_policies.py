@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
@@ -179,6 +180,7 @@ def answering(answer: Any, *, hands_over: bool, shares: bool) -> Any:
         (lambda waiting: None, "answers None, which is no sequence of requests"),
         (lambda waiting: waiting[0], "answers the request of thread 1, which is no sequence of requests"),
         (lambda waiting: [waiting[0], waiting[0]], "admits thread 1 twice"),
+        (lambda waiting: itertools.repeat(waiting[0]), "admits thread 1 twice"),
         (lambda waiting: [waiting[0].thread], "admits <actor .*>, which does not wait"),
         (lambda waiting: [SimpleNamespace()], "admits namespace.*, which does not wait"),
         (lambda waiting: "x", "admits 'x', which does not wait"),

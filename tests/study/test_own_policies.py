@@ -97,7 +97,7 @@ def test_a_memory_configuration_that_does_not_answer() -> None:
         run.configuration = Undecided()
         await run.parallel(lambda t: t.target_enter_data(omp.map(to=t.array("a", 8))))
 
-    with pytest.raises(ScriptFailed, match="memory configuration 'usm': place returned None, which is no Placement"):
+    with pytest.raises(ScriptFailed, match=r"memory configuration 'usm' \(class Undecided\): place returns None"):
         execute(mapping, machine="mi300a")
 
 

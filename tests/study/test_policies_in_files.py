@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,70 @@ def test_a_sweep_does_not_keep_runs_of_a_policy_that_has_changed(file: Path) -> 
     before = point.key
     file.write_text(POLICIES.replace("-1:", "-2:-1"))
     assert point.key != before
+
+
+WRONG = """
+from offloadrt.runtime.allocators import Direct
+from offloadrt.runtime.configurations import Copy
+
+class Raises:
+    def __init__(self):
+        self.name = [][0]
+
+class NoLocks(Direct):
+    locks = None
+
+class NoAccess(Copy):
+    host_access = "in place"
+
+class NoHooks(Copy):
+    def hooks(self, device): ...
+
+class NoSections(Copy):
+    def sections(self, devices): ...
+
+class Elsewhere(Copy):
+    def for_program(self, host_program): ...
+
+class Mistaken(Direct):
+    def __init__(self, site):
+        super().__init__(site.sight)
+
+def number(site):
+    return 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message", "code"),
+    [
+        ("--table-policy", "Raises", r"the lock policy '.*wrong.py:Raises': IndexError: .* \(.*wrong.py:7\)", 2),
+        ("--allocator", "NoLocks", "NoLocks is no allocator: it lacks locks", 2),
+        ("--allocator", "number", r"allocator 'int' \(class int\): lacks allocate, free, release_pooled, locks", 3),
+        ("--allocator", "Mistaken", "'AllocatorSite' object has no attribute 'sight'", 3),
+        ("--configuration", "NoAccess", "NoAccess is no memory configuration: its host_access is 'in place'", 2),
+        ("--configuration", "NoHooks", r"'copy' \(class NoHooks\): hooks returns None, no MapHooks", 3),
+        ("--configuration", "NoSections", r"'copy' \(class NoSections\): sections returns None, no ResultSection", 3),
+        ("--configuration", "Elsewhere", "NoneType is no memory configuration: it lacks name, host_access, place", 2),
+    ],
+)
+def test_a_policy_that_breaks_its_interface_is_told_by_its_class(
+    option: str, name: str, message: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    assert main(["run", "overlap", "n=64", option, f"{tmp_path / 'wrong.py'}:{name}"]) == code
+    told = capsys.readouterr().err
+    assert re.search(message, told) and "/offloadrt/" not in told.replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("machine", ["alex-a100", "t4"])
+def test_an_eviction_policy_that_cannot_be_made_is_wrong_use_before_anything_runs(
+    machine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    words = ["run", "overlap", "n=64", "--machine", machine, "--set", f"evict.policy={tmp_path / 'wrong.py'}:Raises"]
+    assert main(words) == 2
+    assert "--set evict.policy: the eviction policy" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

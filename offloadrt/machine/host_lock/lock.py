@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Awaitable, Generator, Sequence
+from itertools import islice
 from typing import Any
 
 from offloadrt.machine.host_lock.policy import LockPolicy, LockRequest
@@ -161,7 +162,7 @@ class HostLock:
         self._failed = True  # until it has answered: the threads that are cancelled for its exception would ask again
         answer = policy.admit(holders, list(waiting))
         try:
-            chosen = list(answer)
+            chosen = list(islice(answer, len(waiting) + 1))  # an endless answer names somebody twice
         except TypeError:
             raise self._broken(f"answers {_told(answer)}, which is no sequence of requests") from None
         for number, request in enumerate(chosen):

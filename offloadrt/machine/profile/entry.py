@@ -139,7 +139,7 @@ def _check_policy(kind: str, group: str) -> Callable[[str], object]:
     Loading the project's own policies would import the driver, so that only names are looked up here.
     """
     registry: Registry[object] = Registry(kind, group)
-    return lambda text: text in registry.points() or registry.load(text)
+    return lambda text: text in registry.points() or registry.find(text)
 
 
 FORMATS: dict[str, Callable[[str], object]] = {
@@ -264,15 +264,9 @@ class ProfileEntry:
         low, high = low * times[0], high * times[1]
         note = f"{self.note}; {reason}" if self.note else reason
         return attrs.evolve(
-            self,
-            value=math.sqrt(low * high),
-            low=low,
-            high=high,
-            source_type="scaled",
-            note=note,
-            measured_on=None,
+            self, value=math.sqrt(low * high), low=low, high=high, source_type="scaled", note=note, measured_on=None,
             scaled_from=origin,
-        )
+        )  # fmt: skip
 
     def check_replaces(self, base: ProfileEntry) -> None:
         """Raise EntryError unless this entry has the same kind as `base`, the inherited entry that it replaces."""

@@ -444,11 +444,14 @@ def files_of(name: str, kind: _Kind, named_in: tuple[str, str] | None = None) ->
 def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
     """Read the text of a profile of that kind; ``path`` is for messages. Raises ProfileError."""
     try:
-        return msgspec.convert(tomllib.loads(text), kind.file, strict=True)
+        file = msgspec.convert(tomllib.loads(text), kind.file, strict=True)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ProfileError(path, "", f"is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise ProfileError(path, "", in_words(error) + _where_it_belongs(error, kind)) from None
+    if not file.header.name.strip() or not file.header.name.isprintable():
+        raise ProfileError(path, f"{kind.name}.name", f"{file.header.name!r} cannot be printed as a name")
+    return file
 
 
 def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
@@ -517,6 +520,8 @@ def as_written(files: _Files, kind: _Kind) -> MachineSpec:
     made_for = file.header.made_for
     for key, raw in file.entry.items():
         if base and key not in base.entries and not (isinstance(raw, dict) and raw.get("reference")):
+            if isinstance(raw, dict) and (inner := [name for name in raw if isinstance(raw[name], dict)]):
+                raise ProfileError(path, key, f'is no entry; write [entry."{key}.{inner[0]}"], with the quotes')
             _check_belongs_here(path, key, kind)
             raise UnknownEntry(path, key, near_matches(key, base.entries))
         entry = _checked(path, key, raw, sources, base.entries.get(key) if base else None)
@@ -614,7 +619,7 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
         except Exception as error:
             raise ProfileError(name, "", f"the package that adds it gives no path of a file: {error}") from None
     try:
-        return name, regular(Path(name)).read_text(encoding="utf-8")
+        return name, regular(Path(name)).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ProfileError(name, "", f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -188,7 +188,7 @@ class OffloadProgram(ABC, Generic[T]):
         self.trace = trace
         self.phantom = options.phantom
         self.costs = machine.spec.read(RuntimeCosts)
-        chosen = configuration_named(on_devices.configuration).for_program(on_devices.host_program)
+        chosen = configuration_named(configuration_named(on_devices.configuration).for_program(on_devices.host_program))
         self.devices = [
             OffloadDevice(machine, number, driver, chosen, on_devices, trace) for number, driver in enumerate(drivers)
         ]

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Final
 
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, broken, lacking
 from offloadrt.runtime.allocators.base import AllocatorSite, DeviceAllocator
 from offloadrt.runtime.allocators.direct import Direct
 from offloadrt.runtime.allocators.pool import InternalPool
@@ -27,7 +27,7 @@ __all__ = [
     "make_allocator",
 ]
 
-_METHODS = ("allocate", "free", "release_pooled", "locks")
+_METHODS = ("allocate()", "free()", "release_pooled()", "locks()")
 MakeAllocator = Callable[[AllocatorSite], DeviceAllocator]
 """A class of allocators, or a function that makes one for a device."""
 
@@ -35,8 +35,11 @@ ALLOCATORS: Final = Registry[MakeAllocator]("allocator", "offloadrt.allocators")
 
 
 def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
-    """Make the allocator of that name for the device that `site` describes. Raises ValueError as `allocator` does."""
-    return allocator(name)(site)
+    """Make a device's allocator (`site`). ValueError as `allocator` raises it, RuntimeError for what is none."""
+    made = allocator(name)(site)
+    if missing := lacking(made, _METHODS):
+        raise broken("allocator", made, f"lacks {', '.join(missing)}")
+    return made
 
 
 def allocator(name: str | MakeAllocator) -> MakeAllocator:
@@ -49,8 +52,7 @@ def allocator(name: str | MakeAllocator) -> MakeAllocator:
     if not isinstance(make, type) and not inspect.isroutine(make):  # a kernel can be called, too
         what = getattr(make, "name", make)
         raise ValueError(f"{what} makes no allocator: give a class or a function that takes an AllocatorSite")
-    lacking = [part for part in _METHODS if isinstance(make, type) and not hasattr(make, part)]
-    if lacking:
-        raise ValueError(f"{make.__name__} is no allocator: it lacks {', '.join(lacking)}")
+    if isinstance(make, type) and (missing := lacking(make, _METHODS)):
+        raise ValueError(f"{make.__name__} is no allocator: it lacks {', '.join(missing)}")
     found: MakeAllocator = make
     return found

@@ -12,7 +12,7 @@ from typing import Final
 from offloadrt.registry import Registry
 from offloadrt.runtime.configurations.copy import Copy
 from offloadrt.runtime.configurations.usm import UnifiedSharedMemory
-from offloadrt.runtime.device import MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
+from offloadrt.runtime.device import HostAccess, MapHooks, MapRequest, MemoryConfiguration, Placement, ResultSection
 
 __all__ = [
     "Copy",
@@ -25,10 +25,11 @@ __all__ = [
     "configuration",
 ]
 
+_PARTS = vars(MemoryConfiguration).items()
 CONFIGURATIONS: Final = Registry[MemoryConfiguration](
     "memory configuration",
     "offloadrt.configurations",
-    ("name", *(name for name in vars(MemoryConfiguration) if not name.startswith("_"))),
+    ("name", *(f"{name}()" if callable(part) else name for name, part in _PARTS if not name.startswith("_"))),
 )
 
 
@@ -41,4 +42,7 @@ def configuration(name: str | MemoryConfiguration) -> MemoryConfiguration:
     >>> configuration("copy").name
     'copy'
     """
-    return CONFIGURATIONS.find(name)
+    found = CONFIGURATIONS.find(name)
+    if not isinstance(found.host_access, HostAccess):
+        raise ValueError(f"{type(found).__name__} is no memory configuration: its host_access is {found.host_access!r}")
+    return found

@@ -26,6 +26,7 @@ import trio.abc
 
 from offloadrt.driver.calls import DriverError
 from offloadrt.kernels.array_use import SourceRefused
+from offloadrt.machine import ProfileError
 from offloadrt.machine.injection import ThreadDied
 from offloadrt.machine.memory import MemoryAccessFault
 from offloadrt.registry import Registry
@@ -140,13 +141,8 @@ def execute(
     spec = RunSpec.of(spec, fields)
     return median([
         _execute_once(
-            scenario,
-            given or {},
-            attrs.evolve(spec, seed=spec.seed + number, repeat=1),
-            sinks if number == 0 else (),
-            causal_log if number == 0 else None,
-            on_progress,
-            before_run,
+            scenario, given or {}, attrs.evolve(spec, seed=spec.seed + number, repeat=1),
+            sinks if number == 0 else (), causal_log if number == 0 else None, on_progress, before_run,
         )
         for number in range(spec.repeat)
     ])  # fmt: skip
@@ -302,6 +298,7 @@ def run_to_the_end(
     async def main() -> Any:
         returned = await scenario(run, **parameters)
         await run.finish(measure=measure)
+        assert run.statistics.sections is not None  # they are made here, where the mistakes of a program are told
         return returned
 
     try:
@@ -340,7 +337,7 @@ def run_supervised(run: Run, main: Callable[[], Coroutine[Any, Any, R]], supervi
 
 PROGRAM_ERRORS = (OffloadError, DriverError, MemoryAccessFault)
 """Errors that a program's own actions cause. `offloadrt check` then reports what it has found up to the error."""
-ENDING_ERRORS = (*PROGRAM_ERRORS, UnifiedMemoryUnavailable, ThreadDied)
+ENDING_ERRORS = (*PROGRAM_ERRORS, ProfileError, UnifiedMemoryUnavailable, ThreadDied)
 """Errors that end a real program with a message.
 
 A script of this package that ends with such an error has wrong arguments, so no traceback is shown.

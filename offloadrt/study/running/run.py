@@ -266,6 +266,8 @@ class Run:
             """Return the program by the name of its model, as in `run.openacc`. Raises UserError for another model."""
             from offloadrt.models.host.program import MODELS
 
+            if name in dir(type(self)):  # a property that raised AttributeError: raise it again, for its message
+                return self.__getattribute__(name)
             if name.startswith("_") or name not in MODELS.points():
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return self._of_model(name)

@@ -18,7 +18,7 @@ import attrs
 from offloadrt.driver import Driver, FaultBatch
 from offloadrt.machine.managed.block import ManagedUsage
 from offloadrt.models.host.program import OffloadProgram
-from offloadrt.registry import Registry
+from offloadrt.registry import Registry, broken
 from offloadrt.runtime.device import ResultSection
 from offloadrt.sim import Actor, LockUse, Simulation
 from offloadrt.sim.errors import AsyncOnly
@@ -115,7 +115,11 @@ class RunStatistics:
     def sections(self) -> Mapping[str, ResultSection]:
         """Return the figures that the memory configuration adds, by section name (`MemoryConfiguration.sections`)."""
         devices = [device for program in self._programs for device in program.devices]
-        return devices[0].configuration.sections(devices) if devices else {}
+        given = devices[0].configuration.sections(devices) if devices else {}
+        if not isinstance(given, Mapping) or not all(isinstance(each, ResultSection) for each in given.values()):
+            chosen = devices[0].configuration
+            raise broken("memory configuration", chosen, f"sections returns {given!r:.80}, no ResultSection by name")
+        return given
 
     @property
     def algorithms(self) -> Mapping[str, int]:
@@ -222,16 +226,12 @@ class Ledger:
         return cls(
             locks={name: LockUse.of(lock) for name, lock in statistics.locks.items()},
             engines={name: DeviceFigures.of(engine) for name, engine in statistics.engines.items()},
-            bytes=dict(statistics.bytes_moved),
-            faults=dict(statistics.faults),
+            bytes=dict(statistics.bytes_moved), faults=dict(statistics.faults),
             managed={name: ManagedFigures.of(usage) for name, usage in statistics.managed_objects.items()},
-            algorithms=dict(statistics.algorithms),
-            barriers=dict(statistics.barriers),
-            kernels=dict(statistics.kernels),
-            host_time=dict(statistics.host_time.seconds),
-            lived_s=statistics.host_time.lived_s,
-            elapsed_s=now,
-        )
+            algorithms=dict(statistics.algorithms), barriers=dict(statistics.barriers),
+            kernels=dict(statistics.kernels), host_time=dict(statistics.host_time.seconds),
+            lived_s=statistics.host_time.lived_s, elapsed_s=now,
+        )  # fmt: skip
 
     def __add__(self, other: Ledger) -> Ledger:
         return self._with(other, operator.add)
@@ -260,9 +260,8 @@ class Ledger:
             barriers=_joined(self.barriers, other.barriers, operation, 0),
             kernels=_joined(self.kernels, other.kernels, operation, 0),
             host_time=_joined(self.host_time, other.host_time, operation, 0),
-            lived_s=operation(self.lived_s, other.lived_s),
-            elapsed_s=operation(self.elapsed_s, other.elapsed_s),
-        )
+            lived_s=operation(self.lived_s, other.lived_s), elapsed_s=operation(self.elapsed_s, other.elapsed_s),
+        )  # fmt: skip
 
 
 def _joined(

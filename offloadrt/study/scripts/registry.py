@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import os
 import sys
 import traceback
 from functools import cache
@@ -60,7 +61,7 @@ def _import(path: Path) -> ModuleType:
         raise ScenarioNotFound(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ScenarioNotFound(f"{path}: is no Python script (not UTF-8){hint_of(path)}") from None
-    name = f"offloadrt_scenario_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = f"offloadrt_scenario_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ScenarioNotFound(f"{path}: is no Python script (its name must end in .py)")

@@ -99,5 +99,5 @@ def victims(
 
 
 EVICTION_POLICIES: Final[Registry[EvictionPolicy]] = Registry(
-    "eviction policy", "offloadrt.eviction_policies", ("name", "order")
+    "eviction policy", "offloadrt.eviction_policies", ("name", "order()")
 )

@@ -53,5 +53,5 @@ def pages_brought(
 
 
 PREFETCH_POLICIES: Final[Registry[PrefetchPolicy]] = Registry(
-    "prefetch policy", "offloadrt.prefetch_policies", ("name", "brings")
+    "prefetch policy", "offloadrt.prefetch_policies", ("name", "brings()")
 )
