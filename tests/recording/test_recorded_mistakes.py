@@ -103,10 +103,28 @@ def test_what_a_program_has_left_over_counts_only_at_its_end(tmp_path: Path, cra
         (19, []),
         (20, [("race", "counter on device 0", "")]),
         (21, [("outside of what is mapped", "a", ""), ("outside of what is mapped", "b", "")]),
+        (22, [("outside of what is mapped", "b", "below")]),
+        (23, [("outside of what is mapped", "b", "before")]),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:
     assert set(checked(case)) == set(expected)
+
+
+@pytest.mark.parametrize(
+    ("case", "reached"),
+    [
+        (5, "a[150], where a[0:150] is mapped"),
+        (22, "b[0], where b[1199:1] is mapped"),
+        (23, "b[-1], where b[0:300] is mapped"),
+    ],
+)
+def test_an_access_outside_of_a_section_is_told_with_its_element(tmp_path: Path, case: int, reached: str) -> None:
+    program = built("mistakes.c", tmp_path, "-O0")
+    record([str(program), str(case)], tmp_path / "raw", [1], RecordOptions(check=True))
+    convert(tmp_path / "raw", tmp_path / "section.rec")
+    (mistake,) = said_of(tmp_path / "section.rec")
+    assert mistake.advice.startswith(f"The kernel reaches {reached}: map the whole section")
 
 
 @pytest.mark.parametrize(

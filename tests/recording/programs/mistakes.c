@@ -183,6 +183,22 @@ int main(int argc, char **argv) {
 #pragma omp target map(tofrom : a[0 : N], b[0 : N])
     FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32), FOUR(36), b[N]++;
     free(b);
+    break;
+  }
+  case 22: { /* of which the last element is mapped */
+    int *b = calloc(4 * N, sizeof *b);
+#pragma omp target map(tofrom : b[4 * N - 1 : 1]) map(tofrom : sum)
+    for (int i = 0; i < 4 * N; i++)
+      sum += b[i]; /* below */
+    free(b);
+    break;
+  }
+  case 23: { /* the element before lies where another array ends */
+    int *b = calloc(N, sizeof *b);
+#pragma omp target map(tofrom : a[0 : N], b[0 : N])
+    for (int i = 0; i < N; i++)
+      a[i] = b[i - 1]; /* before */
+    free(b);
   }
   }
   printf("%d\n", sum + counter);

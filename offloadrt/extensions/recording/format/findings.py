@@ -55,6 +55,16 @@ class KernelRace(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class MappedSection(msgspec.Struct, frozen=True):
+    """Which bytes of an array are mapped, and which one an access reaches; all counted from its first element."""
+
+    begin: int
+    nbytes: int
+    reached: int
+    element: int
+    """The bytes of the access."""
+
+
 class KernelStray(msgspec.Struct, frozen=True):
     """An access (`party`) of a launch to memory that it may not use: it misses the array number `array`, or NONE."""
 
@@ -65,6 +75,8 @@ class KernelStray(msgspec.Struct, frozen=True):
     party: Party
     name: str = ""
     """The name of a private variable of the kernel, or of the host's array that is accessed."""
+    section: MappedSection | None = None
+    """What is mapped of the array that the access misses; None if it is not known."""
 
 
 class Findings(msgspec.Struct, frozen=True):

@@ -59,6 +59,8 @@ typedef struct {
   cell_t *cells;            /* for each 4 bytes; NULL: races are not looked for */
   bool padded;              /* the bytes behind it are nobody's */
   bool is_gone;             /* it was freed, and nobody else has its memory yet */
+  uint64_t below, above;    /* bytes of the host's array before and behind the section that is mapped */
+  uint64_t first;           /* 1 + the bytes from the array's first element to the section; 0: it is not known */
 } array_t;
 
 typedef struct {
@@ -70,7 +72,8 @@ typedef struct {
   uint32_t may_shorten;    /* a combined loop may be played as one thread, for its threads are not told apart */
   uint32_t array_count;
   array_t *arrays;         /* by device address */
-  bool (*is_host)(uint64_t address); /* of a traced launch: whether it is memory of the host's own */
+  uint32_t (*owner)(uint64_t address, uint32_t *array); /* of a traced launch: STRAY_HOST: it is memory of the host's own;
+                              STRAY_BEFORE, STRAY_AFTER: an array of which a section is mapped would lie there; 0: nobody's */
   /* set by the device runtime */
   uint32_t entered;        /* the kernel is of an image of ours; it may have nothing to count */
   uint64_t counts[COUNTS];

@@ -8,6 +8,7 @@ before it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ from offloadrt.extensions.checking.recorded import (
     VariableUnset,
 )
 from offloadrt.extensions.recording.format.blocks import STRETCH
-from offloadrt.extensions.recording.format.findings import Findings, Party, StrayKind
+from offloadrt.extensions.recording.format.findings import Findings, KernelStray, Party, StrayKind
 from offloadrt.extensions.recording.format.recording import (
     NONE,
     ArrayEnd,
@@ -265,7 +266,8 @@ class ObservedReplay:
             beside = self._shares_heap and stray.kind in (StrayKind.AFTER, StrayKind.BEFORE)
             if beside:
                 how = how.replace("what is mapped", "its memory")
-            self._tell(KernelStrayed(kernel, device, name, _access(stray.party), how, was, host, stray.name, beside))
+            access, section = _access(stray.party), _in_elements(name, stray)
+            self._tell(KernelStrayed(kernel, device, name, access, how, was, host, stray.name, section, beside))
 
     def copies(self, copied: Iterable[tuple[bool, tuple[int, int]]], device: int) -> None:
         """Report the bytes that the running thread's next launch reads only because it copies whole objects.
@@ -371,6 +373,19 @@ def _listed(names: Iterable[str]) -> str:
 
 def _access(party: Party) -> KernelAccess:
     return KernelAccess(party.thread, party.team, party.writes, party.atomic, party.where)
+
+
+def _in_elements(name: str, stray: KernelStray) -> str:
+    """Return which element a stray access reaches, and which are mapped, as a section of C; in bytes for other names."""
+    section = stray.section
+    if section is None:
+        return ""
+    element, end = section.element, section.begin + section.nbytes
+    is_whole = element and not (section.begin % element or section.nbytes % element or section.reached % element)
+    if is_whole and re.fullmatch(r"[A-Za-z_][\w.>-]*", name) and not re.search(r"\.[fF]\w*:", stray.party.where):
+        first, count, index = section.begin // element, section.nbytes // element, section.reached // element
+        return f"{name}[{index}], where {name}[{first}:{count}] is mapped"
+    return f"its byte {section.reached}, where bytes {section.begin} to {end - 1} are mapped"
 
 
 def _ends(begin: int, end: int) -> set[int]:

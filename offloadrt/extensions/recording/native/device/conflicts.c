@@ -249,12 +249,6 @@ static bool find_in_team(uint64_t address, uint64_t bytes, uint32_t way, uint32_
 
 /* ---- memory that is no array's ---- */
 
-/* Asks the recorder whether the address is the host's: of an allocation or a variable of the program. */
-static bool is_host(uint64_t address) {
-  launch_t *launch = this_grid()->launch;
-  return launch->is_host && launch->is_host(address);
-}
-
 /* Room for a further one; where there is none, the first one of a kind and an array takes that of one which is not the only one of its. */
 static void put_stray(stray_t stray) {
   launch_t *launch = this_grid()->launch;
@@ -290,20 +284,42 @@ static uint64_t room_before(const array_t *array) {
 
 DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t address, uint64_t bytes, uint32_t way,
                        uint32_t site) {
-  uint32_t kind = 0;
+  launch_t *launch = this_grid()->launch;
+  uint32_t kind = 0, index = UINT32_MAX;
   const array_t *array = NULL;
   if (before && address - (before->device + before->size) < room_behind(before))
     kind = STRAY_AFTER, array = before;
   else if (after && after->device - address <= room_before(after))
     kind = STRAY_BEFORE, array = after;
-  else if (is_host(address))
-    kind = STRAY_HOST;
+  else if (launch->owner && (kind = launch->owner(address, &index)))
+    array = index == UINT32_MAX ? NULL : &launch->arrays[index];
   else if (find_in_team(address, bytes, way, site))
     return;
   if (way & SYNC && !kind)
     synchronize((void *)address, way & LOADS, way & STORES);
   if (kind)
     add_stray(kind, array, address, bytes, way, site);
+}
+
+/* An access beside several arrays is put down to the one that its instruction uses elsewhere in the launch, and no other. */
+DEVICE void settle_strays(uint32_t (*only_array)(uint32_t site)) {
+  launch_t *launch = this_grid()->launch;
+  for (uint32_t i = 0; i < launch->stray_count; i++) {
+    stray_t *stray = &launch->strays[i];
+    uint32_t index = stray->kind <= STRAY_HOST ? only_array(stray->party.site) : UINT32_MAX;
+    if (index == UINT32_MAX)
+      continue;
+    const array_t *array = &launch->arrays[index];
+    uint64_t low = array->device - array->below - room_before(array);
+    if (stray->address - low < array->device + array->size + array->above + room_behind(array) - low)
+      stray->array = index, stray->kind = stray->address < array->device ? STRAY_BEFORE : STRAY_AFTER;
+    for (uint32_t j = 0; j < i; j++)
+      if (launch->strays[j].party.site == stray->party.site && launch->strays[j].kind == stray->kind) {
+        *stray = launch->strays[--launch->stray_count];
+        i--;
+        break;
+      }
+  }
 }
 
 static void add_variable(uint32_t kind, const char *name, party_t party) {

@@ -31,6 +31,7 @@ typedef struct {
   uint64_t sectors[ROUNDS][WARP];
   bool used;
   uint32_t array; /* that was met last */
+  uint32_t only;  /* 1 + the array that it has met; 0: none; UINT32_MAX: several */
 } site_t;
 
 DEVICE int32_t __offload_traced, __offload_entered;
@@ -75,6 +76,8 @@ static void begin(launch_t *launch) {
   __offload_entered = 0;
 }
 
+static uint32_t only_array(uint32_t site) { return sites[site].only < UINT32_MAX ? sites[site].only - 1 : UINT32_MAX; }
+
 static void end(void) {
   grid_t *grid = this_grid();
   launch_t *launch = grid->launch;
@@ -83,9 +86,12 @@ static void end(void) {
     for (uint64_t block = 0; block < module->count; block++)
       for (int column = 0; module->counters[block] && column < COUNTS; column++)
         launch->counts[column] += module->counters[block] * (uint64_t)module->rows[block * COUNTS + (uint64_t)column];
+  if (launch->traced)
+    settle_strays(only_array);
   for (uint32_t i = 1; launch->traced && i < site_count; i++) {
     count_warp(&sites[i]);
     sites[i].used = false;
+    sites[i].only = 0;
   }
   /* A kernel without teams and regions has one thread. */
   launch->played_teams += !launch->played_teams;
@@ -183,6 +189,9 @@ static void stray(launch_t *launch, uint64_t address, uint64_t bytes, uint32_t w
 static array_t *put_down(uint64_t address, uint64_t bytes, uint32_t way, uint32_t *last, uint32_t number) {
   launch_t *launch = this_grid()->launch;
   array_t *array = array_at(launch, address, last);
+  uint32_t met = array ? (uint32_t)(array - launch->arrays) + 1 : 0, *only = &sites[number].only;
+  if (met)
+    *only = *only && *only != met ? UINT32_MAX : met;
   uint32_t team = this_team()->number;
   launch->last_address = address;
   launch->last = (party_t){{0}, number, way, team, this_grid()->current->thread};

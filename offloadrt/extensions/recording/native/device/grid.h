@@ -101,6 +101,7 @@ DEVICE void call_outlined(outlined_t, int32_t thread, int32_t second, void **arg
 DEVICE void conflicts_begin(void);
 DEVICE void find_conflicts(array_t *, uint64_t offset, uint64_t bytes, uint32_t way, uint32_t site);
 DEVICE void find_stray(const array_t *before, const array_t *after, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site);
+DEVICE void settle_strays(uint32_t (*only_array)(uint32_t site)); /* it returns UINT32_MAX where there are none or several */
 DEVICE void find_freed(const array_t *, uint64_t address, uint64_t bytes, uint32_t way, uint32_t site);
 DEVICE void synchronize(void *where, bool acquires, bool releases);
 DEVICE void synchronize_team(void *where, bool acquires, bool releases);

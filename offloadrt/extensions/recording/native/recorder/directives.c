@@ -225,7 +225,8 @@ static call_t kernel_begin(enum function function, ident_t *ident, int64_t devic
   end_slot(slot, SLOT_KERNEL, arguments->version, 0);
   put_items(arguments->items, arguments->base, arguments->begin, arguments->size, arguments->type, arguments->name,
             arguments->mapper);
-  launch_called(host, teams, limit, arguments->tripcount);
+  launch_called(host, teams, limit, arguments->tripcount,
+                (items_t){arguments->items, arguments->base, arguments->begin, arguments->size, arguments->type});
   return call;
 }
 

@@ -164,7 +164,8 @@ static void put_findings(const launch_t *launch) {
     slot->word[4] = stray->bytes;
     slot->word[5] = stray->array < launch->array_count ? launch->arrays[stray->array].host : 0;
     slot->word[6] = stray->array < launch->array_count ? launch->arrays[stray->array].device : 0;
-    end_slot(slot, SLOT_STRAY, stray->kind, 0);
+    uint64_t first = stray->array < launch->array_count ? launch->arrays[stray->array].first : 0;
+    end_slot(slot, SLOT_STRAY, stray->kind, (uint32_t)(first <= UINT32_MAX ? first : 0));
   }
 }
 

@@ -36,6 +36,7 @@ static size_t shape_count;
 static image_t images[IMAGES];
 static size_t image_count;
 static __thread launch_t launch;
+static __thread items_t items; /* of the kernel call that this thread is in */
 static __thread shape_t *shape; /* of the kernel call that this thread is in; NULL: none */
 static __thread bool submitted;
 
@@ -176,11 +177,15 @@ done:
   return found;
 }
 
-void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip) {
+void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip, items_t given) {
+  items = given;
   shape = image_count || recording() ? shape_of(kernel, teams, threads, trip) : NULL;
 }
 
-void launch_left(void) { shape = NULL; }
+void launch_left(void) {
+  shape = NULL;
+  items.count = 0;
+}
 
 /* Races are looked for in the smallest arrays, as far as this memory for what is kept of them reaches. */
 enum { WATCHED = 128 << 20 };
@@ -202,35 +207,6 @@ static uint64_t largest_watched(void) {
   return largest;
 }
 
-/* ---- what of the host's memory a kernel comes to ---- */
-enum { KNOWN = 1 << 12, MOST_FOUND = 1 << 10 };
-static __thread host_block_t *host_blocks;
-static __thread size_t host_block_count;
-static __thread uint64_t *not_hosts; /* places of 16 bytes that are known not to be the host's */
-static __thread unsigned found_small; /* blocks of the shared heap that a traced launch came to by pointers in memory */
-
-static bool is_host(uint64_t address) {
-  uint64_t *known = &not_hosts[address / 16 % KNOWN];
-  if (*known == address / 16)
-    return false;
-  size_t low = 0, high = host_block_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (host_blocks[middle].begin <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  if (low && address - host_blocks[low - 1].begin < host_blocks[low - 1].bytes)
-    return true;
-  if (shares_heap())
-    found_small += found_small < MOST_FOUND && is_given(address, false);
-  else if (tracks_bytes() && (is_small_block(address) || is_in_frame(address, this_thread()->frame)))
-    return true;
-  *known = address / 16;
-  return false;
-}
-
 static int by_device(const void *left, const void *right) {
   uint64_t a = ((const array_t *)left)->device, b = ((const array_t *)right)->device;
   return a < b ? -1 : a > b;
@@ -243,23 +219,16 @@ static size_t bytes_for(const block_t *block) {
 }
 
 static void take_arrays(void) {
-  host_block_t *known = host_memory(&host_block_count);
+  size_t for_owners = owners_bytes();
   pthread_mutex_lock(&tables);
   uint64_t watched = largest_watched();
-  size_t bytes = room_of(host_block_count * sizeof *known) + room_of(KNOWN * sizeof *not_hosts) +
-                 room_of(FINDINGS * sizeof *launch.races) + room_of(FINDINGS * sizeof *launch.strays) +
+  size_t bytes = for_owners + room_of(FINDINGS * sizeof *launch.races) + room_of(FINDINGS * sizeof *launch.strays) +
                  room_of((block_count + GONE) * sizeof *launch.arrays) + 3 * room_of((block_count + GONE + 1) * 2 * sizeof(void *));
   for (size_t i = 0; i < block_count; i++)
     bytes += bytes_for(&blocks[i]);
   for (size_t i = 0; i < GONE; i++)
     bytes += gone[i].size ? bytes_for(&gone[i]) : 0;
   take_room(bytes);
-  host_blocks = room_for(host_block_count, sizeof *host_blocks);
-  if (known)
-    memcpy(host_blocks, known, host_block_count * sizeof *known);
-  free(known);
-  not_hosts = room_for(KNOWN, sizeof *not_hosts);
-  launch.is_host = is_host;
   launch.races = room_for(FINDINGS, sizeof *launch.races);
   launch.strays = room_for(FINDINGS, sizeof *launch.strays);
   launch.arrays = room_for(block_count + GONE, sizeof *launch.arrays);
@@ -280,12 +249,11 @@ static void take_arrays(void) {
     }
   }
   pthread_mutex_unlock(&tables);
+  owners_begin(&launch, items);
 }
 
 static void drop_arrays(void) {
   drop_room();
-  host_blocks = NULL;
-  not_hosts = NULL;
   launch.races = NULL;
   launch.strays = NULL;
   launch.arrays = NULL;
@@ -308,7 +276,6 @@ void submit_begin(void) {
   launch.teams = shape->teams > 0 ? (uint32_t)shape->teams : 0;
   launch.threads = shape->threads > 0 ? (uint32_t)shape->threads : 0;
   launch.trip = shape->trip;
-  found_small = 0;
   const char *least_teams = getenv("OFFLOADRT_LEAST_TEAMS");
   launch.least_teams = least_teams ? (uint32_t)atoi(least_teams) : 1;
   launch.traced = shape->to_trace > 0;
@@ -333,6 +300,7 @@ static void plan_next(void) {
   pthread_mutex_lock(&tables);
   shape->asks_who |= launch.asked_who != 0;
   if (launch.traced) {
+    unsigned found_small = owners_end();
     shape->to_trace -= shape->to_trace > 0 && (!found_small || shape->follows_pointers); /* once more, with what it has found */
     shape->follows_pointers |= found_small > 0;
   }

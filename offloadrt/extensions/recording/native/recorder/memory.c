@@ -95,8 +95,7 @@ static bool unmark_small(uint64_t block) {
   return was & KNOWN;
 }
 
-/* Returns where the small block begins in which an address lies, and how many bytes it has; 0: there is none. */
-static uint64_t small_block_at(uint64_t address, uint64_t *bytes) {
+uint64_t small_block_at(uint64_t address, uint64_t *bytes) {
   for (uint64_t at = address / GRANULE * GRANULE, end = at - SMALLEST; regions && at != end; at -= GRANULE) {
     small_t *mark = mark_of(at, false);
     uint8_t marked = mark ? atomic_load_explicit(mark, memory_order_relaxed) : 0;
@@ -106,11 +105,6 @@ static uint64_t small_block_at(uint64_t address, uint64_t *bytes) {
     return address - at < *bytes ? at : 0;
   }
   return 0;
-}
-
-bool is_small_block(uint64_t address) {
-  uint64_t bytes;
-  return small_block_at(address, &bytes) != 0;
 }
 
 void watch_small_blocks(void) {

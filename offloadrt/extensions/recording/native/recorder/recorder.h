@@ -94,7 +94,7 @@ typedef struct {
   uint64_t begin, bytes;
 } host_block_t;
 host_block_t *host_memory(size_t *count); /* the program's own allocations and variables, by address; the caller frees them */
-bool is_small_block(uint64_t address);    /* whether it lies in a block of the program's of less than SMALLEST bytes */
+uint64_t small_block_at(uint64_t address, uint64_t *bytes); /* where the block of less than SMALLEST bytes begins in which an address lies, and its bytes; 0: none */
 bool is_given(uint64_t address, bool to_directive); /* or to an algorithm, or a kernel finds it: a small block there is recorded from now on; whether it is new */
 uint64_t block_bytes(uint64_t begin); /* of the block of the program's that begins there; 0: none does */
 bool shares_heap(void);
@@ -117,7 +117,12 @@ bool is_gone(uint64_t device);                     /* whether a block of the dev
 void add_entry(void *host, const char *name, uint64_t size, int64_t flags); /* a variable that device images have as well */
 bool may_be_mapped(uint64_t host);                /* whether an array of less than SMALLEST bytes that is mapped may lie near */
 bool is_mapped(uint64_t host, uint64_t bytes);    /* whether a mapped array begins in these bytes of the host */
-void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip);
+typedef struct {
+  uint32_t count;
+  void *const *base, *const *begin;
+  const int64_t *size, *type;
+} items_t; /* of a directive */
+void launch_called(void *kernel, int64_t teams, int64_t threads, uint64_t trip, items_t items);
 void launch_left(void);
 void put_submit(uint32_t teams); /* ompt.c */
 void write_launch(const launch_t *); /* launch_slots.c */
@@ -126,6 +131,11 @@ void submit_end(void);
 
 /* ---- algorithms.c ---- */
 void note_scratch(void *block, size_t bytes, bool is_begin); /* memory of an algorithm's own; called inside the recorder */
+
+/* ---- owners.c: whose memory a kernel comes to that is no array's ---- */
+size_t owners_bytes(void);        /* the room that it takes of a launch */
+void owners_begin(launch_t *, items_t); /* when the launch has its arrays */
+unsigned owners_end(void);        /* returns how many blocks of the shared heap the launch came to by pointers in memory */
 
 /* ---- launch_room.c: memory apart from the heap ---- */
 enum { ROOM_LINE = 64, RUN_BYTES = 32 /* of a page, when a launch is written */ };
