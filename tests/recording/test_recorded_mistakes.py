@@ -151,6 +151,15 @@ def test_what_orders_threads_and_teams_in_fortran(tmp_path: Path) -> None:
     assert raced == [{"race"}, set(), set(), {"race"}]
 
 
+def test_flang_maps_a_section_with_gaps_as_if_it_had_none(tmp_path: Path) -> None:
+    program = built("teams.f90", tmp_path)
+    record([str(program), "4"], tmp_path / "raw", [1], RecordOptions(check=True))
+    convert(tmp_path / "raw", tmp_path / "gaps.rec")
+    (mistake,) = said_of(tmp_path / "gaps.rec")
+    assert mistake.subject == "table"
+    assert "its byte 124, where bytes 84 to 115 are mapped (flang 22 maps a section with gaps as" in mistake.advice
+
+
 def test_each_private_copy_of_a_part_of_an_array_has_a_place_of_its_own(tmp_path: Path) -> None:
     program = built("parts.cpp", tmp_path)
     record([str(program)], tmp_path / "raw", [1], RecordOptions(check=True))

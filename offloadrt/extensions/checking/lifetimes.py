@@ -656,7 +656,7 @@ class RecordedFaults:
             advice = "Map what the kernel uses."
             if event.name:
                 self._unnamed[event.kernel, event.access.where] = ""
-                advice = f"The kernel reaches {event.section or 'beyond what is mapped'}: map the whole section of {name} that it uses."
+                advice = f"The kernel reaches {event.section}: map the whole section of {name} that it uses."
             if event.is_shared:
                 advice = f"The kernel reaches beyond the memory of {name}."
             self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))

@@ -85,8 +85,8 @@ class KernelStrayed:
     """The accessed address if it is the host's own memory; 0: it is not."""
     of_host: str = ""
     """The array of the host that lies at this address; empty if it is not known."""
-    section: str = ""
-    """Which element it reaches, and which ones are mapped, in words; empty if that is not known."""
+    section: str = "beyond what is mapped"
+    """Which element it reaches, and which ones are mapped, in words, if that is known."""
     is_shared: bool = False
     """Whether the address lies beside a block of the host's heap that the kernel uses without a map."""
 

@@ -2,12 +2,13 @@
 program teams
   implicit none
   character(8) :: word
-  integer :: number, counter, i, round, a(8), b(8)
+  integer :: number, counter, i, round, a(8), b(8), table(10, 6)
   call get_command_argument(1, word)
   read (word, *) number
   counter = 0
   a = 1
   b = 2
+  table = 3
   select case (number)
   case (0) ! a critical section orders the threads of one team only
     !$omp target teams distribute parallel do map(tofrom: counter)
@@ -55,6 +56,12 @@ program teams
     !$omp end distribute
     !$omp end teams
     !$omp end target
+  case (4) ! a section with gaps
+    !$omp target map(tofrom: table(2:5, 3:4))
+    do i = 2, 5
+      table(i, 4) = table(i, 3) + 1
+    end do
+    !$omp end target
   end select
-  print *, counter, a(1), b(1)
+  print *, counter, a(1), b(1), table(2, 4)
 end program teams

@@ -12,7 +12,14 @@ import msgspec
 import numpy as np
 
 from offloadrt.extensions.recording.format.blocks import ArrayPlace, DeviceBlocks, HostArrays, HostBlock
-from offloadrt.extensions.recording.format.findings import Findings, KernelRace, KernelStray, MappedSection, Party, StrayKind
+from offloadrt.extensions.recording.format.findings import (
+    Findings,
+    KernelRace,
+    KernelStray,
+    MappedSection,
+    Party,
+    StrayKind,
+)
 from offloadrt.extensions.recording.format.recording import (
     GONE,
     NONE,
@@ -226,9 +233,7 @@ class LaunchTables:
         warp, findings = traced.warp, self._findings(traced.findings, traced.heads, items, within)
         return TracedLaunch(warp[1], warp[2], warp[3], warp[4] + warp[5], tuple(uses), findings), touched
 
-    def _findings(
-        self, rows: Sequence[Row], heads: Mapping[int, Row], items: Sequence[Row], within: str
-    ) -> Findings:
+    def _findings(self, rows: Sequence[Row], heads: Mapping[int, Row], items: Sequence[Row], within: str) -> Findings:
         races, strays = [], []
         for row in rows:
             if kind_of(row) == Slot.RACE:
@@ -251,7 +256,8 @@ class LaunchTables:
                 offset = row[1] - row[7] + begin if array != NONE else row[1]
                 if kind == StrayKind.FREED and array == NONE:
                     offset = self._device.given(row[1]) or offset
-                section, nbytes = None, max((item[3] for item in items if item[2] == row[6]), default=0)
+                sizes = (item[3] for item in items if item[2] == row[6] and not item[4] & ATTACH)
+                section, nbytes = None, max(sizes, default=0)
                 if b_of(row) and nbytes:
                     begin = b_of(row) - 1  # as the recorder counts it, from 1
                     section = MappedSection(begin, nbytes, begin + row[1] - row[7], row[5])

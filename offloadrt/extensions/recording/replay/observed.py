@@ -376,16 +376,18 @@ def _access(party: Party) -> KernelAccess:
 
 
 def _in_elements(name: str, stray: KernelStray) -> str:
-    """Return which element a stray access reaches, and which are mapped, as a section of C; in bytes for other names."""
+    """Return which element a stray access reaches, and which are mapped, as a section of C; for Fortran in bytes."""
     section = stray.section
     if section is None:
-        return ""
+        return "beyond what is mapped"
     element, end = section.element, section.begin + section.nbytes
+    is_fortran = re.search(r"\.[fF]\w*:", stray.party.where) is not None
     is_whole = element and not (section.begin % element or section.nbytes % element or section.reached % element)
-    if is_whole and re.fullmatch(r"[A-Za-z_][\w.>-]*", name) and not re.search(r"\.[fF]\w*:", stray.party.where):
+    if is_whole and re.fullmatch(r"[A-Za-z_][\w.>-]*", name) and not is_fortran:
         first, count, index = section.begin // element, section.nbytes // element, section.reached // element
         return f"{name}[{index}], where {name}[{first}:{count}] is mapped"
-    return f"its byte {section.reached}, where bytes {section.begin} to {end - 1} are mapped"
+    of_flang = " (flang 22 maps a section with gaps as if it had none)" if is_fortran and section.reached >= end else ""
+    return f"its byte {section.reached}, where bytes {section.begin} to {end - 1} are mapped{of_flang}"
 
 
 def _ends(begin: int, end: int) -> set[int]:

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KNOWN = 1 << 12, MOST_FOUND = 1 << 10, PTR_AND_OBJ = 0x10, LITERAL = 0x100, MEMBER_SHIFT = 48 };
+enum { KNOWN = 1 << 12, MOST_FOUND = 1 << 10, PTR_AND_OBJ = 0x10, LITERAL = 0x100, ATTACH = 0x4000, MEMBER_SHIFT = 48 };
 #define NON_CONTIGUOUS 0x100000000000
 static __thread launch_t *launch;
 static __thread host_block_t *blocks, *known; /* what the host has */
@@ -74,7 +74,7 @@ static void note_extent(array_t *array) {
 static void note_first(array_t *array, items_t items) {
   for (uint32_t i = 0; i < items.count; i++) {
     bool is_pointee = items.type[i] & PTR_AND_OBJ;
-    if ((uint64_t)items.begin[i] != array->host || !items.size[i] || items.type[i] & (LITERAL | NON_CONTIGUOUS) ||
+    if ((uint64_t)items.begin[i] != array->host || !items.size[i] || items.type[i] & (LITERAL | ATTACH | NON_CONTIGUOUS) ||
         (!is_pointee && items.type[i] >> MEMBER_SHIFT))
       continue;
     uint64_t base = is_pointee ? *(const uint64_t *)items.base[i] : (uint64_t)items.base[i];
