@@ -2,6 +2,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { N = 300 };
 static int counter, table[N];
@@ -199,6 +200,13 @@ int main(int argc, char **argv) {
     for (int i = 0; i < N; i++)
       a[i] = b[i - 1]; /* before */
     free(b);
+    break;
+  }
+  case 24: { /* pages of the system */
+    int *pages = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#pragma omp target is_device_ptr(pages)
+    pages[3] = 1; /* pages */
+    munmap(pages, 1 << 16);
   }
   }
   printf("%d\n", sum + counter);

@@ -104,7 +104,7 @@ void reportFrees(CallBase &call) {
 // The bytes of the block that a call allocates for the code that calls, which alone stores there (for calloc: of how many bytes the
 // elements are); nullptr: it does not.
 Value *madeBy(const CallBase &call) {
-  static const StringMap<unsigned> sizes{{"malloc", 0}, {"calloc", 1}, {"realloc", 1}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}};
+  static const StringMap<unsigned> sizes{{"malloc", 0}, {"calloc", 1}, {"realloc", 1}, {"aligned_alloc", 1}, {"memalign", 1}, {"posix_memalign", 2}, {"mmap", 1}, {"mmap64", 1}};
   const Function *callee = call.getCalledFunction();
   StringRef name = callee ? callee->getName() : "";
   auto size = sizes.find(name);

@@ -89,10 +89,7 @@ static void mark_small(void *block, size_t bytes) {
 /* Returns whether the recording has the block, if it is a small one. */
 static bool unmark_small(uint64_t block) {
   small_t *mark = mark_of(block, false);
-  uint8_t was = mark ? atomic_load_explicit(mark, memory_order_relaxed) : 0;
-  if (was)
-    atomic_store_explicit(mark, 0, memory_order_relaxed);
-  return was & KNOWN;
+  return mark && atomic_load_explicit(mark, memory_order_relaxed) && atomic_exchange_explicit(mark, 0, memory_order_relaxed) & KNOWN;
 }
 
 uint64_t small_block_at(uint64_t address, uint64_t *bytes) {
@@ -351,13 +348,25 @@ EXPORT void free(void *block) {
 static void ends(uint64_t address, uint64_t bytes, const char *place, enum ending how) {
   if (!is_programs())
     return;
-  bool was_on_stack = take_from_stack(address, bytes);
-  if (!was_on_stack && !is_mapped(address, bytes))
+  bool was_on_stack = take_from_stack(address, bytes), is_block = bytes >= SMALLEST && block_bytes(address) == bytes;
+  if (!was_on_stack && !is_block && !is_mapped(address, bytes))
     return;
   this_thread()->inside = true;
   put_freed(address, bytes, place, how);
+  if (is_block)
+    drop(address);
   this_thread()->inside = false;
 }
+
+/* Pages that the program's own code takes are a block as calloc's are; what libraries take they hand out in pieces. */
+EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
+  REAL(mmap);
+  bool is_own = this_thread()->making == bytes;
+  void *block = real(address, bytes, protection, flags, file, offset);
+  return is_own && block != MAP_FAILED ? allocated(block, bytes, CALLOC) : block;
+}
+
+EXPORT void *mmap64(void *, size_t, int, int, int, off_t) __attribute__((alias("mmap")));
 
 EXPORT int munmap(void *address, size_t bytes) {
   REAL(munmap);
