@@ -135,23 +135,24 @@ def test_a_touch_belongs_to_each_array_that_later_maps_make_known_in_its_bytes()
     assert sorted(touched) == [(0, 0, 0x80), (0, 0x80, 0x100), (1, 0, 0x100)]
 
 
-LOCK, BARRIER, ASKED, TAKEN, GIVEN_BACK = 1, 1, 1, 2, 3
+LOCK, POSIX, BARRIER, ASKED, TAKEN, GIVEN_BACK = 1, 9, 1, 1, 2, 3
 
 
+@pytest.mark.parametrize("kind", [LOCK, POSIX])
 @pytest.mark.parametrize("gives_back", [False, True])
 def test_a_program_that_is_stopped_hangs_if_all_wait_and_one_for_a_lock_that_another_one_holds(
-    tmp_path: Path, gives_back: bool
+    tmp_path: Path, gives_back: bool, kind: int
 ) -> None:
     program = mapped()
     program.begin_team(1, 2)
     for tid in (0, 1):
         program.member(1, 10 + tid, tid, 2, tid)
-    program.mutex(ASKED, LOCK, 0x77, 0)
-    program.mutex(TAKEN, LOCK, 0x77, 0)
+    program.mutex(ASKED, kind, 0x70, 0)
+    program.mutex(TAKEN, kind, 0x70, 0)
     if gives_back:
-        program.mutex(GIVEN_BACK, LOCK, 0x77, 0)
+        program.mutex(GIVEN_BACK, kind, 0x70, 0)
     program.synchronize(BARRIER, "begin", 10, 0)
-    program.mutex(ASKED, LOCK, 0x77, 1)
+    program.mutex(ASKED, kind, 0x70, 1)
     program.rare.remove({"k": "end", "how": "exit"})
     program.write(tmp_path / "raw" / "run-0")
     record = {"runs": [{"folder": "run-0", "stopped": True, "ended_ns": program.now() + 1_000_000_000}]}

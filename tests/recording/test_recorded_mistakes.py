@@ -105,7 +105,7 @@ def test_what_a_program_has_left_over_counts_only_at_its_end(tmp_path: Path, cra
         (21, [("outside of what is mapped", "a", ""), ("outside of what is mapped", "b", "")]),
         (22, [("outside of what is mapped", "b", "below")]),
         (23, [("outside of what is mapped", "b", "before")]),
-        (24, [("outside of what is mapped", "malloc 65536 B of mistakes.c:200", "pages")]),
+        (24, [("outside of what is mapped", "malloc 65536 B of mistakes.c:206", "pages")]),
     ],
 )
 def test_a_mistake_is_told_with_its_line(checked: Checked, case: int, expected: list[tuple[str, ...]]) -> None:

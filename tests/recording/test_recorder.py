@@ -203,6 +203,12 @@ def test_a_folder_of_somebody_else_s_is_not_deleted(tmp_path, folder):
     assert (tmp_path / "raw" / "thesis.txt").exists()
 
 
+def test_who_is_about_to_lock_a_mutex_that_is_not_free_says_so(folder):
+    _, raw = recorded(built("endings.c", folder), "locks", check=True)
+    phases = [int(row[0]) >> 16 & 0xFFFF for row in raw.of(MUTEX) if int(row[0]) >> 32 == 9]
+    assert phases == [2, 1, 2, 3, 3]  # taken, asked for, taken, given back
+
+
 def test_stop_after_counts_directives_or_seconds():
     assert parse_stop_after("1000") == (1000, None)
     assert parse_stop_after("1.5s") == (None, 1.5)

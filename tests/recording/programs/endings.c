@@ -1,4 +1,6 @@
 /* Offloads a few times and then ends as it is told: exit, crash, kill, fork (the child offloads as well). */
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,13 @@ int main(int argc, char **argv) {
     return 0;
   }
   offload(argc > 2 ? atoi(argv[2]) : 5);
+  if (!strcmp(ending, "locks")) { /* twice; the second time it is not free */
+    pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  }
   if (!strcmp(ending, "crash"))
     *(volatile int *)NULL = 1;
   if (!strcmp(ending, "kill"))

@@ -773,6 +773,8 @@ class Assembler:
             thread.since = row[4]
             return
         thread.worked(row[4])
+        if kind == _POSIX and phase != _RELEASED:
+            return  # it waits for the mutex
         if kind == _POSIX and not self.locks.mutexes.give_back(self.locks.number(row[2], kind), thread.number):
             return
         if phase == _RELEASED:

@@ -132,9 +132,9 @@ class RunningThread:
 _BEGIN = 1
 _ASKED, _TAKEN = 1, 2
 """What becomes of a lock, in a slot; 3: it is given back."""
-_WAITS: Final = (1, 5, ORDERED)
-"""OMPT's numbers of locks, critical sections and ordered regions, for which a thread waits. A nested lock may be taken
-again by its thread, and a lock that is tested is not waited for.
+_WAITS: Final = (1, 5, ORDERED, 9)
+"""OMPT's numbers of locks, critical sections and ordered regions, for which a thread waits, and that of the mutexes of
+POSIX and C. A nested lock may be taken again by its thread, and a lock that is tested is not waited for.
 """
 _STEPS: Final = (
     Slot.CALL, Slot.RET, Slot.IMPLICIT, Slot.TASK_SCHEDULE, Slot.SYNC, Slot.MUTEX, Slot.MPI, Slot.MPI_END,
@@ -217,6 +217,8 @@ class _LastSteps:
             return f"is in the directive at {self.place}"
         if not self.asks_for:
             return f"{'waits for other threads or tasks' if self.waits else 'runs'}{after}"
+        if self.asks_for % 2:  # the flag of a thread's end, where no lock lies
+            return f"waits for the end of a thread{after}"
         holder = next((one for one in others if self.asks_for in one.holds), None)
         whose = "" if holder is None else f" that {'it' if holder is self else holder.name} holds"
         return f"waits for a lock{whose}{after}"
@@ -226,9 +228,8 @@ def halt_of(process: RawProcess, stopped_ns: int) -> tuple[str, str]:
     """Return what the threads of a process were doing when it was stopped, and the source line where it is stuck.
 
     The line is empty if the process is not stuck. It is stuck if a thread waits for a lock that it holds itself, or if
-    all threads wait for one another and one of them for a lock that another one holds. A thread that waits for a lock
-    of POSIX counts as running, since such locks are recorded only when a thread gets them. stopped_ns: when it was
-    stopped.
+    all threads wait for one another and one of them for a lock that another one holds. A thread that waits for a
+    condition variable counts as running. stopped_ns: when it was stopped.
     """
     threads, lines = [], [line for line in process.lines if line["k"] in ("waits", "place")]
     files = {int(line["at"]): process.place_of(line).split(";") for line in lines}  # FILE;FUNCTION;LINE;COLUMN

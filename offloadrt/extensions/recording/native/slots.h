@@ -97,7 +97,7 @@ enum { SCRATCH = 5 /* `a` of SLOT_ALLOC: memory of an algorithm's own */, LATE =
 
 enum stray { STRAY_AFTER = 1 /* an array's end */, STRAY_BEFORE, STRAY_HOST, STRAY_CRASH, STRAY_STACK, STRAY_FREED /* of the device, since */, STRAY_LOST /* a copy of the kernel's own, of which nobody uses what it gets */, STRAY_UNSET /* a variable of the thread's own, which nobody has written */ };
 
-enum flag { FLAG_RELEASES = 1, FLAG_ACQUIRES, FLAG_WEAK = 4 /* only where the thread has a flush before, or behind */, FLAG_MUTEX = 8 /* of POSIX or C */, FLAG_WRITER = 16 /* of a lock of readers and writers: to write, or the end of either */, FLAG_FILE = 32 /* a message through a pipe, a socket or the like: the address is the file's number */, FLAG_OWN = 64 /* no order: the code depends on which thread runs it */ }; /* of an atomic access of the host's */
+enum flag { FLAG_RELEASES = 1, FLAG_ACQUIRES, FLAG_WEAK = 4 /* only where the thread has a flush before, or behind */, FLAG_MUTEX = 8 /* of POSIX or C */, FLAG_WRITER = 16 /* of a lock of readers and writers: to write, or the end of either */, FLAG_FILE = 32 /* a message through a pipe, a socket or the like: the address is the file's number */, FLAG_OWN = 64 /* no order: the code depends on which thread runs it */, FLAG_ASKS = 128 /* no order: it is about to lock a mutex, and may wait */ }; /* of an atomic access of the host's */
 
 enum { MUTEX_FLAG = 8, MUTEX_POSIX }; /* `b` of SLOT_MUTEX, beside OMPT's kinds: an atomic variable, or the like; word 4: how often it was released until then */
 #define MUTEX_BEGIN (UINT64_C(1) << 62) /* in word 1, where no address has a bit: by this flag a thread of the program's own begins */

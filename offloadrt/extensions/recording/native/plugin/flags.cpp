@@ -127,6 +127,8 @@ static void reportCall(CallBase &call, Order order) {
     IRBuilder<> builder(&call);
     pointer = builder.CreateLoad(builder.getPtrTy(), pointer);
   }
+  if (StringRef name = call.getCalledFunction()->getName(); name == "pthread_mutex_lock" || name == "mtx_lock")
+    report(&call, pointer, FLAG_ASKS);
   if (order.what & FLAG_RELEASES)
     report(&call, pointer, order.what & ~unsigned(FLAG_ACQUIRES));
   auto *invoke = dyn_cast<InvokeInst>(&call);

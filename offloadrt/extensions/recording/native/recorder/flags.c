@@ -111,11 +111,20 @@ static void message(int file, bool is_sent) {
     acquire(MESSAGES);
 }
 
+/* Where a mutex is free nobody waits; and a lock that looks for deadlocks itself returns. */
+static void asks(const pthread_mutex_t *lock, const void *code) {
+  bool returns = (lock->__data.__kind & 3) == PTHREAD_MUTEX_ERRORCHECK;
+  if (__atomic_load_n(&lock->__data.__lock, __ATOMIC_RELAXED) && !returns)
+    put_asked((uint64_t)lock, code);
+}
+
 /* Called by instrumented code around an atomic access or what a mutex is locked by, or with no address at a fence. */
 EXPORT void offload_recorder_flag(uint64_t address, uint32_t what) {
   if (!tracks_bytes() || !recording())
     return;
-  if (what & FLAG_OWN)
+  if (what & FLAG_ASKS)
+    asks((const pthread_mutex_t *)address, __builtin_return_address(0));
+  else if (what & FLAG_OWN)
     task_asks();
   else if (what & FLAG_FILE)
     message((int)address, what & FLAG_RELEASES);

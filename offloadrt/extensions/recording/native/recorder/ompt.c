@@ -341,6 +341,7 @@ static void on_released(ompt_mutex_t kind, ompt_wait_id_t wait, const void *code
   put_mutex(RELEASED, kind, wait, (uint64_t)code);
 }
 
+void put_asked(uint64_t address, const void *code) { put_mutex(ACQUIRE, (ompt_mutex_t)MUTEX_POSIX, address, waits_at(code)); }
 void put_posix_mutex(uint64_t address, bool is_release) { put_mutex(is_release ? RELEASED : ACQUIRED, (ompt_mutex_t)MUTEX_POSIX, address, 0); }
 
 void put_flag(uint64_t address, bool is_release, uint32_t count) {

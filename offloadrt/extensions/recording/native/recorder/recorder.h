@@ -67,6 +67,7 @@ uint64_t place_at(const char *kind, const void *caller); /* notes, in a line of 
 /* ---- ompt.c ---- */
 void put_flag(uint64_t address, bool is_release, uint32_t count);
 void put_posix_mutex(uint64_t address, bool is_release);
+void put_asked(uint64_t address, const void *code); /* it waits for a mutex, or with bit 0 for a thread's end; address 0: no longer */
 void task_asks(void);
 
 /* ---- flags.c ---- */

@@ -106,7 +106,12 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, b
 EXPORT int pthread_join(pthread_t, void **);
 EXPORT int pthread_join(pthread_t thread, void **result) {
   REAL(pthread_join);
+  bool is_told = !this_thread()->inside && tracks_bytes() && recording();
+  if (is_told)
+    put_asked(flag_of_end(thread), __builtin_return_address(0));
   int error = real(thread, result);
+  if (is_told)
+    put_asked(0, NULL);
   if (!error && !this_thread()->inside)
     offload_recorder_flag(flag_of_end(thread), FLAG_ACQUIRES);
   return error;
