@@ -55,7 +55,7 @@ class KernelRace(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class MappedSection(msgspec.Struct, frozen=True):
+class MissedSection(msgspec.Struct, frozen=True):
     """Which bytes of an array are mapped, and which one an access reaches; all counted from its first element."""
 
     begin: int
@@ -75,7 +75,7 @@ class KernelStray(msgspec.Struct, frozen=True):
     party: Party
     name: str = ""
     """The name of a private variable of the kernel, or of the host's array that is accessed."""
-    section: MappedSection | None = None
+    section: MissedSection | None = None
     """What is mapped of the array that the access misses; None if it is not known."""
 
 

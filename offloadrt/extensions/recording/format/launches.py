@@ -16,7 +16,7 @@ from offloadrt.extensions.recording.format.findings import (
     Findings,
     KernelRace,
     KernelStray,
-    MappedSection,
+    MissedSection,
     Party,
     StrayKind,
 )
@@ -260,7 +260,7 @@ class LaunchTables:
                 section, nbytes = None, max(sizes, default=0)
                 if b_of(row) and nbytes:
                     begin = b_of(row) - 1  # as the recorder counts it, from 1
-                    section = MappedSection(begin, nbytes, begin + row[1] - row[7], row[5])
+                    section = MissedSection(begin, nbytes, begin + row[1] - row[7], row[5])
                 strays.append(KernelStray(kind, array, offset, self._party(row[2:5], within), section=section))
         return Findings(tuple(races), tuple(strays))
 
