@@ -2,6 +2,7 @@
 #include "recorder.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -56,6 +57,29 @@ static void put_name(const char *name) {
   put(",", 1);
   put_string(name);
   put(":", 1);
+}
+
+/* Where the program loads a library that offloads by dlopen, no other one sees the OpenMP runtimes that come with it. */
+static void *function_anywhere(const char *name) {
+  void *program = dlopen(NULL, RTLD_LAZY), *found = NULL;
+  Dl_info own, its;
+  struct link_map *map = NULL;
+  if (!program || dlinfo(program, RTLD_DI_LINKMAP, &map) || !dladdr((void *)function_anywhere, &own))
+    return NULL;
+  for (; map && !found; map = map->l_next) {
+    void *library = *map->l_name ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    found = library ? dlsym(library, name) : NULL;
+    if (found && dladdr(found, &its) && its.dli_fbase == own.dli_fbase)
+      found = NULL;
+    if (library)
+      dlclose(library); /* it stays, as others have it */
+  }
+  return found;
+}
+
+void *next_function(const char *name) {
+  void *found = dlsym(RTLD_NEXT, name);
+  return found ? found : function_anywhere(name);
 }
 
 void line_text(const char *name, const char *value) {

@@ -11,10 +11,11 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* Declares `real`, the function of that name in the next library, found at the first call. */
+void *next_function(const char *name); /* process.c */
 #define REAL(name)                                                                                                             \
   static __typeof__(&name) real;                                                                                               \
   if (!real)                                                                                                                   \
-  real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+  real = (__typeof__(&name))next_function(#name)
 
 /* ---- stream.c: files and threads ---- */
 typedef struct {

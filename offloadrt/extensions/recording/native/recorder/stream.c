@@ -213,7 +213,10 @@ void count_directive(void) {
 }
 
 /* ---- the process ---- */
+static void prepare(void);
+
 void start_recording(void) {
+  prepare(); /* a library that the program is linked with may register its images before this one's constructor runs */
   int ready = READY, opening = OPENING;
   if (!atomic_compare_exchange_strong(&state, &ready, OPENING)) {
     while (atomic_load(&state) == OPENING && !thread.inside) /* slots of before would get no folder, and be lost */
@@ -248,9 +251,10 @@ static void forked(void) {
 
 static void left_quickly(void) { process_end("exit"); }
 
-__attribute__((constructor)) static void loaded(void) {
+__attribute__((constructor)) static void prepare(void) {
+  static atomic_flag is_done = ATOMIC_FLAG_INIT;
   const char *limit = getenv("OFFLOADRT_STOP_AFTER");
-  if (!getenv("OFFLOADRT_RECORDING"))
+  if (atomic_flag_test_and_set(&is_done) || !getenv("OFFLOADRT_RECORDING"))
     return;
   if (tracks_bytes())
     watch_small_blocks();
