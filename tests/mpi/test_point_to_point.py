@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from rank_runs import finished, run_of
 
+from offloadrt import kernel
 from offloadrt import openmp as omp
 from offloadrt.extensions import mpi
+from offloadrt.extensions.checking.checker import Checker
 from offloadrt.sim import Deadlock
 
 EXACT = {
@@ -211,3 +213,67 @@ def test_both_gears_give_one_history() -> None:
         return run.trace.hash(), run.elapsed
 
     assert hash_of("native") == hash_of("turbo")
+
+
+@kernel(flops_per_iteration=1, bytes_per_iteration=16)
+def double(a: Any) -> None:
+    a *= 2.0
+
+
+def kinds_found(wrong: Any) -> set[str]:
+    """What the checker finds of two ranks that call `wrong(world, right, thread, a, b)` with the rank to the right."""
+
+    async def main(process: Any) -> None:
+        t, world = process.program.host_thread(0), process.world
+        await wrong(world, 1 - world.rank, t, t.array("a", 8, fill=1.0), t.array("b", 8, fill=0.0))
+
+    run = run_of(2)
+    run.observe(checker := Checker(run.sim))
+    finished(run, main)
+    return {mistake.kind for mistake in checker.finish()}
+
+
+def test_the_check_knows_the_arrays_of_messages() -> None:
+    async def stale(world: Any, right: int, t: Any, a: Any, b: Any) -> None:
+        await t.target_enter_data(omp.map(to=a))
+        await t.target(double, a, iterations=8)
+        await world.Sendrecv(a, right, 0, b, right, 0)
+        await t.target_exit_data(omp.map(release=a))
+
+    async def not_updated(world: Any, right: int, t: Any, a: Any, b: Any) -> None:
+        await t.target_enter_data(omp.map(to=b))
+        await world.Sendrecv(a, right, 0, b, right, 0)
+        await t.target(double, b, iterations=8)
+        await t.target_exit_data(omp.map(from_=b))
+
+    async def early(world: Any, right: int, t: Any, a: Any, b: Any) -> None:
+        request = await world.Irecv(b, right)
+        b[0] = 2.0
+        await world.Send(a, right)
+        await request.Wait()
+
+    async def one_buffer(world: Any, right: int, t: Any, a: Any, b: Any) -> None:
+        await world.Sendrecv(a, right, 0, a, right, 0)
+
+    async def right_one(world: Any, right: int, t: Any, a: Any, b: Any) -> None:
+        request = await world.Irecv(b, right)
+        await world.Send(a, right)
+        await request.Wait()
+        b[0] = 2.0
+        await world.Sendrecv_replace(b, right, 0, right, 0)
+        assert b[1] == 1.0
+
+    assert kinds_found(stale) == kinds_found(not_updated) == {"stale data"}
+    assert kinds_found(early) == kinds_found(one_buffer) == {"race"}
+    assert kinds_found(right_one) == set()
+
+
+def test_one_buffer_is_sent_and_replaced() -> None:
+    async def main(process: Any) -> float:
+        world, a = process.world, process.program.host_thread(0).array("a", 1000, fill=float(process.rank))
+        status = mpi.Status()
+        await world.Sendrecv_replace(a, (world.rank + 1) % 3, 7, (world.rank - 1) % 3, 7, status)
+        assert (status.Get_source(), status.Get_count()) == ((world.rank - 1) % 3, 8000)
+        return float(a[999])
+
+    assert finished(run_of(3), main) == [2.0, 0.0, 1.0]

@@ -328,9 +328,9 @@ class Checker:
 
     def _message_began(self, event: rec.MessageBegan) -> None:
         begun = "begun", event.request
-        name = f"{event.call} of {self._strands.current().name}"
+        name, where = f"{event.call} of {self._strands.current().name}", event.where or program_line()
         self._strands.signalled(begun)
-        self._strands.began(name, (begun,), source=event.where)
+        self._strands.began(name, (begun,), source=where)
         self._strands.current().is_message = True
 
     def _buffer_used(self, event: rec.BufferUsed) -> None:

@@ -71,6 +71,10 @@ class MpiBuffer:
     """The type of its elements, for reductions that compute real values; None: single bytes."""
     name: str = ""
     """The program's name for it, for messages."""
+    array: HostArray | None = None
+    """The array of a program in Python of which it is a part, for observers; None if there is none."""
+    lower: int = 0
+    """Where the part begins in `array`, in bytes."""
 
     def __attrs_post_init__(self) -> None:
         if self.nbytes < 0 or self.blocks < 0:
@@ -139,10 +143,10 @@ def buffer_of(given: Given, call: str = "buffer_of") -> MpiBuffer:
     begin, nbytes = extent(given, call)
     array = array_of(given)
     if isinstance(given, HostArray):
-        return MpiBuffer(nbytes, values=array.values, dtype=array.dtype, name=array.name)
+        return MpiBuffer(nbytes, values=array.values, dtype=array.dtype, name=array.name, array=array)
     if given.is_contiguous:
         found = array.span(begin, nbytes).bytes
-        return MpiBuffer(nbytes, values=found, dtype=array.dtype, name=str(given))
+        return MpiBuffer(nbytes, values=found, dtype=array.dtype, name=str(given), array=array, lower=begin)
     return _with_gaps(given)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec
 import attrs
 import numpy as np
 
+from offloadrt.extensions.checking.recorded import NotKnown
 from offloadrt.extensions.mpi import choices
 from offloadrt.extensions.mpi.buffers import (
     ANY_SOURCE,
@@ -36,7 +37,7 @@ from offloadrt.extensions.mpi.transport import Transport
 from offloadrt.kernels.integers import is_integer
 from offloadrt.models.host.arguments import checked, checks_arguments
 from offloadrt.models.host.process import Process
-from offloadrt.runtime.host_array import Section
+from offloadrt.runtime.host_array import HostArray, Section
 
 ONE_SIDED = (
     "Win_create", "Win_allocate", "Win_allocate_shared", "Win_create_dynamic", "Put", "Get", "Accumulate",
@@ -70,6 +71,8 @@ def _collective(
         gaps: list[tuple[MpiBuffer, MpiBuffer]] = []
 
         def packed(given: Any) -> Any:
+            if isinstance(given, HostArray | Section):
+                comm.world.tell_unseen(comm.endpoint)
             buffer = buffer_of(given, call) if isinstance(given, Section | MpiBuffer) else NOTHING
             if buffer.values is None or buffer.values.flags.c_contiguous:
                 return given
@@ -113,6 +116,7 @@ class World:
             nic = self.network.nic_of(process.node, taken[process.node])
             taken[process.node] += 1
             self.endpoints.append(Endpoint(process, nic, self.costs, self.transport))
+        self._told_unseen = False
         self._contexts: dict[object, int] = {}
         self._calls: dict[tuple[int, int], tuple[str, str, int, str, set[int]]] = {}
         """By (communicator, number of the collective on it), until all ranks have come: the first call, its arguments,
@@ -152,6 +156,12 @@ class World:
             f"rank {self.endpoints[member].rank}{self.endpoints[member].said_last()}"
             for rank, member in enumerate(group) if rank not in came[4]
         ]  # fmt: skip
+
+    def tell_unseen(self, endpoint: Endpoint) -> None:
+        """Tell the observer of the program of `endpoint`, once, that collective calls use arrays unseen."""
+        if not self._told_unseen and (tell := endpoint.process.program.tell) is not None:
+            self._told_unseen = True
+            tell(NotKnown("what collective calls of MPI read and write in the host's arrays"))
 
     def mistakes(self) -> list[str]:
         """List the mistakes of a program that came to its end, such as messages that nobody received."""
@@ -306,6 +316,31 @@ class Comm:
             await MpiRequest.Waitall([receive, send], at=at, call=call)
         receive.take(status)
 
+    async def Sendrecv_replace(
+        self,
+        buf: Given,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Status | None = None,
+        *,
+        at: str = "",
+    ) -> None:
+        """Send what is in `buf`, and receive another message into it (MPI_Sendrecv_replace).
+
+        The other parameters are those of `Sendrecv`.
+        """
+        call = "MPI_Sendrecv_replace"
+        into = buffer_of(buf, call)
+        sent = attrs.evolve(into.temporary(), dtype=into.dtype)
+        sent.write(into.read())
+        with self.endpoint.call(call, at):
+            send = await self.begin_send(call, sent, dest, sendtag, 0, at)
+            receive = self.begin_receive(call, into, source, recvtag, 0, at)
+            await MpiRequest.Waitall([receive, send], at=at, call=call)
+        receive.take(status)
+
     async def Probe(
         self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
     ) -> None:
@@ -343,6 +378,7 @@ class Comm:
         request = MpiRequest(endpoint, call, self._told("to", dest, tag), buffer, peer, at)
         if plane == 0:
             endpoint.begun[request] = None
+            endpoint.tell_begun(request, receives=False)
         if peer is None:
             request.finish()
             return request
@@ -364,6 +400,7 @@ class Comm:
         request = MpiRequest(self.endpoint, call, self._told("from", source, tag), buffer, peer, at)
         if plane == 0:
             self.endpoint.begun[request] = None
+            self.endpoint.tell_begun(request, receives=True)
         if source == PROC_NULL:
             request.finish(PROC_NULL)
         else:

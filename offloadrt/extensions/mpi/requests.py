@@ -16,12 +16,14 @@ from typing import Final, Protocol
 
 import attrs
 
+from offloadrt.extensions.checking.recorded import BufferUsed, MessageBegan
 from offloadrt.extensions.mpi.buffers import ANY_SOURCE, ANY_TAG, NOTHING, MpiBuffer, MpiError
 from offloadrt.extensions.mpi.costs import MessageCosts
 from offloadrt.extensions.mpi.matching import MatchQueues
 from offloadrt.extensions.mpi.network import Nic
 from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.process import Process
+from offloadrt.runtime.events import Awaited, HostUsed, StrandEnded
 from offloadrt.runtime.host_array import Bytes
 from offloadrt.sim import Actor, Signal, Simulation
 from offloadrt.trace import events
@@ -245,6 +247,7 @@ class MpiRequest:
     def completed(self) -> None:
         """Record that the program knows of the completion, so that the request does not count as never waited for."""
         self.endpoint.begun.pop(self, None)
+        self.endpoint.tell_completed(self)
 
     @staticmethod
     async def Waitall(
@@ -475,6 +478,29 @@ class Endpoint:
         undone = [f"{sent.called} is never received, {one.nbytes} bytes" for sent, one in messages.items()]
         undone += [f"{request.called} is never waited for" for request in self.begun if request not in messages]
         return [*self.mismatches, *undone]
+
+    # ------------------------------------------------------------------ observers
+
+    def tell_begun(self, request: MpiRequest, *, receives: bool) -> None:
+        """Tell the program's observer, if any, which bytes of an array a message uses while it is under way."""
+        tell, buffer, array = self.process.program.tell, request.buffer, request.buffer.array
+        if tell is None or array is None:
+            return
+        begin = array.address + buffer.lower
+        if not receives:
+            tell(HostUsed(array, begin, buffer.nbytes, False))
+        tell(MessageBegan(request, request.call, request.at))
+        tell(BufferUsed(array, begin, buffer.nbytes, receives, request.call))
+        tell(StrandEnded(request))
+
+    def tell_completed(self, request: MpiRequest) -> None:
+        """Tell the observer that the program knows of a message's end, and that it has stored what it received."""
+        tell, buffer, array = self.process.program.tell, request.buffer, request.buffer.array
+        if tell is None or array is None:
+            return
+        tell(Awaited(request))
+        if request.wanted is not None and request.status.nbytes:
+            tell(HostUsed(array, array.address + buffer.lower, request.status.nbytes, True))
 
     def _matched(self, receive: MpiRequest, message: MpiMessage) -> None:
         receive.peer = message.sender
