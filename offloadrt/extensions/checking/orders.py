@@ -119,22 +119,22 @@ class References:
         return copies
 
     def may_be_found(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
-        """Return what reports later reads of bytes that a new mapping copies to the device (a doubt).
+        """Return an object that reports later reads of bytes which a new mapping copies to the device.
 
-        entry: the new mapping. directive: the directive that made it. In another order, the directive finds an older
-        mapping of the same bytes and so copies nothing. This is possible if a reference to the older mapping was
-        certainly taken before the directive, but nothing orders the release of that reference with the directive.
-        Returns None if there is no such reference.
+        In another order, the directive finds an older mapping of the same bytes and so copies nothing. This is possible
+        if a reference to the older mapping was certainly taken before the directive, but nothing orders the release of
+        that reference with the directive. entry: the new mapping. directive: the directive that made it. Returns None
+        if there is no such reference.
         """
         others = self._others(device, entry, directive)
         known = next((one for one in others if directive.strand.comes_after(*one.taken)), None)
         return None if known is None else self._doubt(directive, "the map at {}, which else finds it", known.by)
 
     def may_be_kept(self, device: int, entry: Entry | None, directive: Directive) -> Doubt | None:
-        """Return what reports later reads of bytes that a directive copies back as a mapping's last user (a doubt).
+        """Return an object that reports later reads of bytes which a directive copies back as a mapping's last user.
 
-        In another order the directive may not be the last user, and copies nothing back. Returns None if it is the last
-        in any order.
+        In another order the directive may not be the last user, and copies nothing back, so that the reads may see
+        other values. Returns None if it is the last in any order.
         """
         others = self._others(device, entry, directive)
         what = "the end of the map at {}, which copies back only as the last user"

@@ -176,11 +176,11 @@ class Versions:
     def not_returned(
         self, device: int, host_begin: int, nbytes: int, entry: Entry, strand: Strand, doubt: Doubt
     ) -> None:
-        """Attach `doubt` to host bytes that depend on which user of a mapping is last, since only the last copies back.
+        """Record that a mapping's last user copies nothing back, where another user would if it were the last.
 
-        In this run the last user is `strand` (a thread, task or queue), and copies nothing back. doubt: reports later
-        reads. The bytes are those that differ on the device, and those that an earlier copy back has changed which
-        nothing orders with the strand: that copy would not be made if the strand's reference were released after it.
+        Which of them is the last is a matter of order. strand: the last user in this run (a thread, task or queue).
+        doubt: is attached to the host bytes whose value depends on that, to report later reads. These are the bytes
+        that differ on the device, and those that another user has copied back in no order with `strand`.
         """
         for host, mine in self._pairs(device, entry, host_begin, nbytes):
             earlier = host.changed

@@ -252,7 +252,7 @@ def screen(
 
 
 def correlations(places: Sequence[Mapping[str, str | float]], figures: Sequence[float]) -> dict[str, float]:
-    """Return for each uncertain entry the correlation of its position in its range with a figure of the runs.
+    """Return for each uncertain cost or rate the correlation of its position in its range with a figure of the runs.
 
     The correlation is 0 if the positions or the figures are all equal. places: for each draw (random sample), the
     position of every entry. figures: the figure in each draw.

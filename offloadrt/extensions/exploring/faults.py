@@ -119,7 +119,10 @@ def _parse_random(text: str) -> RandomFaults:
 
 
 def plan_of(faults: Sequence[str]) -> FaultPlan:
-    """Parse the faults of a run, as in `FORMS`. Raises UserError for a bad fault, and a call that no driver has."""
+    """Parse the faults of a run, each written as for `--faults`, such as ``cuMemAlloc:3``.
+
+    Raises UserError for a bad fault, and for a call that no driver has.
+    """
     if EVERYWHERE in faults:
         raise UserError(
             f"--faults {EVERYWHERE}: is an option of `offloadrt explore` only, which makes a run for each fault"

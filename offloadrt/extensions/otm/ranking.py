@@ -82,7 +82,10 @@ class DataUpdate:
 
 @attrs.frozen
 class Ambiguous:
-    """Stands for the meaning of a name that is not known, because it depends on the path. why: the reason, in words."""
+    """Stands for the meaning of a name that is unknown, because it depends on the path of control to this point.
+
+    why: the reason, in words.
+    """
 
     why: str
     runs: bool = False

@@ -144,7 +144,7 @@ def program_markers(compiler: Compiler) -> Path:
 
 
 def compiler_plugin(compiler: Compiler) -> Path | None:
-    """Return the plugin that adds counters; None without LLVM's headers. ToolchainMissing if it cannot be compiled."""
+    """Return the plugin that adds counters of work; None without LLVM's headers. ToolchainMissing if not built."""
     headers = _llvm_headers(compiler)
     if headers is None:
         return None

@@ -154,8 +154,8 @@ def runs(grid: RodiniaGrid, places: Iterable[Place]) -> Asking[dict[Place, Resul
 def synthetic(grid: RodiniaGrid, many: Iterable[tuple[float, Mapping[str, Value]]]) -> Asking[list[Result]]:
     """Ask for one run of the synthetic program for each item of `many`, (size in GB, parameters); return the results.
 
-    In all these runs the host reads the kernels' results at the end, because explicit copies bring them back anyway.
-    The judge of a claim calls this with `yield from`.
+    In all these runs the host reads the kernels' results at the end, because explicit copies bring them back anyway. A
+    function that judges a claim calls this with `yield from`, which hands on its requests for runs.
     """
     answers: list[Result] = yield [
         grid.point(grid.sized(size, {"read_result": True, **parameters}), scenario=SYNTHETIC)
@@ -188,7 +188,7 @@ def fitting(grid: RodiniaGrid, benchmark: str) -> Asking[tuple[dict[float, float
     """Measure how long a benchmark takes with unified memory, relative to copies to the device before its kernels.
 
     Returns t(unified memory) / t(copies) for each size in GB that fits into device memory, and at the largest of these
-    sizes the results with unified memory and with copies. The judge of a claim calls this with `yield from`.
+    sizes the results with unified memory and with copies. A function that judges a claim calls this with `yield from`.
     """
     results = yield from runs(
         grid, [(benchmark, size, placement) for size in grid.fitting for placement in (UM, EXPLICIT)]

@@ -120,8 +120,8 @@ def grid(extent: Extent, options: RunSpec) -> ApplicationGrid:
 def runs(grid: ApplicationGrid, places: Iterable[tuple[str, Mapping[str, Value]]]) -> Asking[list[Result]]:
     """Ask for runs of applications, and return their results in the order of `places`.
 
-    places: for each run, the name of the machine and the parameters of the scenario. The judge of a claim calls this
-    with `yield from`, which hands on its requests for runs.
+    places: for each run, the name of the machine and the parameters of the scenario. A function that judges a claim
+    calls this with `yield from`, which hands on its requests for runs.
     """
     answers: list[Result] = yield [grid.at(machine, parameters) for machine, parameters in places]
     return answers
@@ -132,7 +132,7 @@ def facts(
 ) -> Asking[list[dict[str, Value]]]:
     """Run a probe (scenario), recorded, with each of the parameters in `many`; return the facts that it measures.
 
-    The judge of a claim calls it with `yield from`.
+    machine: the name of the machine. A function that judges a claim calls this with `yield from`.
     """
     answers: list[Result] = yield [grid.at(machine, parameters, scenario=scenario, record=True) for parameters in many]
     return [answer.measured for answer in answers]
@@ -159,7 +159,10 @@ SINGLE: Final[dict[str, dict[str, Value]]] = {
 
 
 def beside_vendors(grid: ApplicationGrid) -> Asking[dict[str, float]]:
-    """Measure LULESH's time(vendor's stdpar) / time(acpp) at the grid's first size, by machine; with `yield from`."""
+    """Measure LULESH's time(vendor's stdpar) / time(acpp) by machine, at the first of the grid's problem sizes.
+
+    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    """
     size, machines = grid.lulesh[0], (MACHINE, MI100)
     places = [
         place
@@ -308,7 +311,10 @@ def _triads(grid: ApplicationGrid, machine: str, *names: str) -> Asking[dict[str
 
 
 def against_vendors(grid: ApplicationGrid) -> Asking[Ratios]:
-    """Measure time(vendor's stdpar) / time(acpp) of the mini-apps on every machine. Use it with `yield from`."""
+    """Measure time(vendor's stdpar) / time(acpp) of the mini-apps on every machine.
+
+    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    """
     places = [
         (machine, grid.of(application, name))
         for machine, vendor in VENDORS.items()

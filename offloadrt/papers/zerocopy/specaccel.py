@@ -289,10 +289,9 @@ def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
 
 @attrs.frozen
 class Solver:
-    """The benchmarks spC and bt: in each time step, kernels on the fields, and three calls with arrays on the stack.
+    """The benchmarks spC and bt: in each time step, kernels on the fields, and three calls of the solver's function.
 
-    `cells` is the number of cells of the grid, `steps` the number of time steps. A call is one of the solver's
-    function.
+    Each call has arrays on the stack. `cells` is the number of cells of the grid, `steps` the number of time steps.
     """
 
     cells: int
@@ -350,8 +349,9 @@ class Solver:
     def assumed(self) -> Assumed:
         """Return the inputs that the benchmark ran with, by name.
 
-        ``calls``: of the solver's function, in all time steps. ``kernels_per_call``. ``cells``: of the grid.
-        ``stack_arrays``, ``stack_bytes``: the arrays on the stack of one call, and their bytes together.
+        ``calls``: of the solver's function, in all time steps. ``kernels_per_call``: of that function. ``cells``: of
+        the grid. ``stack_arrays``, ``stack_bytes``, ``largest_stack_array_bytes``: the arrays on the stack of one call,
+        their bytes together, and those of the largest.
         """
         return {
             "calls": self.calls,

@@ -376,8 +376,8 @@ class Combining:
 class Division:
     """Says how one launch of a kernel is divided among devices, with each device's arguments and bytes.
 
-    code: the changed kernel. Sequences have an element for each device. combining: the kernel to run afterwards; None
-    when nothing is reduced.
+    code: the kernel as it is changed for several devices. Sequences have an element for each device. combining: the
+    kernel to run afterwards; None when nothing is reduced.
     """
 
     code: DividedKernel

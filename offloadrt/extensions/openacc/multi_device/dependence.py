@@ -303,12 +303,13 @@ def contribution_of(
 def tested_plainly(
     nest: LoopNest, walked: Walk, regions: Iterable[WrittenRegion]
 ) -> tuple[tuple[ArrayAccess, int], ...]:
-    """Return the accesses to written arrays whose index the changed kernel tests without allowing for negative values.
+    """Return the accesses to written arrays whose index is tested at run time without allowing for negative values.
 
-    Each comes with the dimension that is tested. A negative index counts from the end in Python; here it would count as
-    no element, so each launch has to check that the index is not negative. For an array that is never loaded, only the
-    divided dimension is returned. nest: the loop nest of the kernel. walked: the accesses and loops that an analysis of
-    it has found. regions: the arrays that it writes, with their divided dimensions.
+    The tests decide whether a device makes an access. Each access comes with the dimension that is tested. A negative
+    index counts from the end in Python; here it would count as no element, so each launch has to check that the index
+    is not negative. For an array that is never loaded, only the divided dimension is returned. nest: the loop nest of
+    the kernel. walked: the accesses and loops that an analysis of it has found. regions: the arrays that it writes,
+    with their divided dimensions.
     """
     changed = _changed(nest)
     loaded = {access.array for access in walked.accesses if access.kind == "read"}

@@ -383,7 +383,7 @@ class Share:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """Return the bounds as arguments of the changed kernel, in the order of its parameters."""
+        """Return the bounds as the arguments by which a kernel changed for several devices gets them, in its order."""
         return tuple(bound for pair in self.bounds for bound in pair)
 
 
@@ -457,13 +457,13 @@ class DividedKernel(abc.ABC):
         """Return the elements of the divided array `region` that a device has up to date after its share."""
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        """Return the fraction of the changed kernel's iterations that access memory when a device does its share."""
+        """Return the fraction (0 to 1) of a device's iterations that access memory when the device does its share."""
         return 1.0
 
     def arguments(
         self, share: Share, arguments: Sequence[Any], partial_values: Sequence[Any] | None = None
     ) -> tuple[Any, ...]:
-        """Return the arguments of the changed kernel, for a device's part of the launch.
+        """Return the arguments of the kernel that is changed for several devices, for one device's part of a launch.
 
         They are the original arguments that it still uses, its bounds, and for reductions the arrays of partial results
         (stand-ins if none are given) and the device's number.

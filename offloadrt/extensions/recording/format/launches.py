@@ -279,7 +279,10 @@ class LaunchTables:
         return Party(where, bool(way & STORES), bool(way & SYNC), who >> 32, who & 0xFFFFFFFF)
 
     def findings(self, arrays: Sequence[ArrayPlace]) -> dict[int, Findings]:
-        """Return races and stray accesses by the number of the trace. arrays: where each array finally lies."""
+        """Return races, and accesses to memory that a kernel may not use, by the number of the launch's trace.
+
+        arrays: where each array finally lies.
+        """
 
         def renumbered(one: F) -> F:
             if one.array == NONE:

@@ -713,12 +713,12 @@ class TaskTree:
             members.sort(key=lambda task: int(numbers[task]))
 
     def roots(self) -> list[int]:
-        """Return the initial tasks in which the program does something; the task of its first thread comes first."""
+        """Return the tasks of threads that OpenMP did not make and that do something; the first thread comes first."""
         initial = [task for task, kind in enumerate(self.columns["task.kind"].tolist()) if kind == TaskKind.INITIAL]
         return [task for task in initial if self._works(task)]
 
     def first_threads(self) -> list[int]:
-        """Return all initial tasks; the one of the program's first thread, the first that is not idle, comes first."""
+        """Return the tasks of all threads that OpenMP did not make; that of the program's first thread comes first."""
         kinds = self.columns["task.kind"].tolist()
         initial = [task for task, kind in enumerate(kinds) if kind == TaskKind.INITIAL]
         first = next(
@@ -737,7 +737,7 @@ class TaskTree:
         return slice(first, first + int(self.columns["task.count"][task]))
 
     def makers(self) -> dict[int, int]:
-        """Return for each task the task that made it, or that forked its team; initial tasks have none."""
+        """Return for each task the task that made it, or that forked its team; tasks of other threads have none."""
         step, subject = self.columns["record.step"], self.columns["record.subject"]
         makers = {}
         for task in range(len(self.columns["task.kind"])):

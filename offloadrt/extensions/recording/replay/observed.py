@@ -578,7 +578,7 @@ class Oracle:
         return self._shared
 
     def outcome(self) -> Outcome:
-        """Return the sums over all directives, with the differences by source line."""
+        """Return how many directives did the same operations as recorded, and the differences by source line."""
         mine: Operations = Counter()
         theirs: Operations = Counter()
         for _, emulated, recorded, _ in self._differing:

@@ -520,11 +520,11 @@ class TaskWalk:
             self._repeats = RepeatFinder(self._recording, self._tree)
 
     def roots(self) -> list[int]:
-        """Return the initial tasks in which the program does something, the first thread's task first."""
+        """Return the tasks of threads that OpenMP did not make and that do something; the first thread comes first."""
         return self._tree.roots()
 
     async def thread(self, t: ProgramThread, task: int) -> None:
-        """Replay an initial task on thread `t`, as a team of one thread, once the program has made the thread."""
+        """Replay the task of a thread that OpenMP did not make on thread `t`, once the program has made that thread."""
         if task in self._beside.began:
             with t.doing("the creation of the thread"):
                 await self._ordered(self._beside.began[task])

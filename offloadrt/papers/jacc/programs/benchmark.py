@@ -412,7 +412,10 @@ LayerName = Literal["original", "jacc"]
 
 @attrs.define
 class KernelRow(acc.KernelTimes):
-    """The totals of one kernel so far. adapted: whether it is divided among the devices at the end of the run."""
+    """The total times of one kernel so far, and whether it is divided.
+
+    adapted: whether JACC's controller divides it among the devices at the end of the run.
+    """
 
     adapted: bool = False
 

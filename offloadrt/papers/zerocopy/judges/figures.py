@@ -144,7 +144,11 @@ def ratios_of(
     sizes: Iterable[str] | None = None,
     threads: Iterable[int] | None = None,
 ) -> Asking[Ratios]:
-    """Measure time(copy) / time(configuration) by size, threads and configuration; by default for all of the grid."""
+    """Measure QMCPACK's time(copy) / time(configuration) by size, threads and memory configuration.
+
+    By default all sizes and threads of the grid are measured. A function that judges a claim calls this with `yield
+    from`.
+    """
     places = [
         (size, count, configuration)
         for size in (grid.sizes if sizes is None else sizes)

@@ -85,7 +85,10 @@ Place = tuple[str, str]
 def spec(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = CONFIGURATIONS
 ) -> Asking[dict[Place, Result]]:
-    """Run the benchmarks under the configurations. The judge of a claim calls it with `yield from`."""
+    """Run SPECaccel's benchmarks under memory configurations; return the results by benchmark and configuration.
+
+    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    """
     places = [(benchmark, configuration) for benchmark in benchmarks for configuration in configurations]
     parts = (1.0,) if grid.whole else PARTS
     results = yield [
@@ -112,7 +115,10 @@ def _whole(shorter: Result, longer_: Result) -> Result:
 def spec_ratios(
     grid: QmcpackGrid, benchmarks: Iterable[str] = BENCHMARKS, configurations: Iterable[str] = (IZC, USM, EAGER)
 ) -> Asking[dict[Place, float]]:
-    """Measure time(copy) / time(configuration) of each benchmark."""
+    """Measure time(copy) / time(configuration) of SPECaccel's benchmarks, by benchmark and memory configuration.
+
+    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    """
     benchmarks, configurations = tuple(benchmarks), tuple(configurations)
     results = yield from spec(grid, benchmarks, (COPY, *configurations))
     return {
