@@ -325,7 +325,7 @@ class Strands:
         self._running.setdefault(actor, []).append(self._new(name, clock, deferred, offered, source))
 
     def ended(self, what: Hashable) -> None:
-        """End the strand (thread or task) that the running actor began last; signal `what` with all that it did."""
+        """End the strand (thread or task) that the running thread began last; signal `what` with all that it did."""
         actor = self.sim.running or self.sim.current
         strand = self._running[actor].pop()
         if not self._running[actor]:

@@ -43,32 +43,32 @@ def validate(
 ) -> int:
     """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
 
-    The exit code is 1 when a claim fails, or depends on an entry's place in its range.
+    The exit code is 1 when a claim fails, or when the verdict depends on where in its range an uncertain entry lies.
 
     Parameters
     ----------
     file:
         With --independent, a TOML file of measured results, instead of those that come with the package.
     paper:
-        Whose claims.
+        The paper whose claims are checked.
     independent:
-        Predict measurements that nobody fitted to, each with reported, emulated, ratio and what is predicted if nobody
-        had measured the machine; then for each kind and machine the accuracy.
+        Predict measurements to which nothing was fitted. Prints for each the reported and the emulated value, their
+        ratio, and what is predicted without measurements of the machine; then the accuracy by kind and machine.
     leave_out:
-        A machine: predict the independent measurements of it alone, and say which entries of its profile stand for what
-        was measured on it. They come from its data sheet and, scaled, from other machines.
+        A machine: predict only its independent measurements, and say which entries of its profile replace those that
+        were measured on it. They come from its data sheet and, scaled, from other machines.
     intervals:
-        With --independent or --leave-out, instead: the 80 % interval of each value over draws in the machine's ranges,
-        why a value lies outside, how far mechanisms were off on other machines, and how many values lie in each.
+        With --independent or --leave-out, instead: the 80 % interval of each value over samples of the machine's
+        ranges, why a value lies outside, how far mechanisms were off on other machines, and how many values lie in each.
     budget:
-        Time for these draws, as in 10min or 2h; the shortest runs are drawn first. By default all entries are drawn but
+        Time for these samples, as in 10min or 2h; the shortest runs come first. By default all entries get samples but
         those that say that they take too long: ten minutes on two cores for those of the package.
     quick:
-        Fewer runs; the report says which.
+        Make fewer runs; the report says which.
     ranges:
-        As quick, and also with the ranges of the machine and of the programs' inputs at their ends, on a smaller grid:
-        a verdict may then be that it depends on an entry. At 64 places drawn in all ranges together it says in how
-        many of them a claim holds. Minutes to an hour; the report says what was run.
+        Like --quick, and also with the ranges of the machine and of the programs' inputs at their ends, on fewer runs:
+        a verdict may then be that it depends on an entry. In 64 random samples of all ranges together, count in how
+        many a claim holds. Takes minutes to an hour; the report says what was run.
     out:
         Folder for points.jsonl, which keeps finished runs: the same command, started again, makes only what is missing.
     """

@@ -136,7 +136,10 @@ def kernels_of(reference: str) -> Iterable[RenderableType]:
 
 
 def record_of(reference: str) -> KernelsRecord:
-    """Return what `kernels_of` shows, as a record for JSON. Raises ScenarioNotFound, ScriptFailed."""
+    """Return the kernels of a scenario or a script, and the arrays of its host functions, as a record for JSON.
+
+    reference: the scenario's name or the script. Raises ScenarioNotFound, ScriptFailed.
+    """
     kernels, programs, unread = _found(reference)
     objects = [
         ObjectRecord(host, entry.name, entry.rank, entry.gaf)

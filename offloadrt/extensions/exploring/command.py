@@ -49,9 +49,9 @@ def explore(
 ) -> int:
     """Run a program under many schedules; any error, failed assertion or differing result is shown with a token.
 
-    With `--faults everywhere`, run it once for each of its awaits instead, each call of the driver and each wait of a
-    thread, in which that call fails or the thread dies; a run that hangs, leaves something behind or ends in an error
-    without a name is shown. The exit code is 1 when a schedule or a fault fails.
+    With `--faults everywhere`, run it instead once for each of its awaits (calls of the driver and waits of threads),
+    with a fault there: the call fails, or the thread dies. A run that hangs, leaves something behind or ends in an
+    error without a name is shown. The exit code is 1 when a run under a schedule or with a fault fails.
 
     Parameters
     ----------
@@ -59,16 +59,16 @@ def explore(
         random, pct:DEPTH[:LENGTH], delay:BOUND[:LENGTH], dfs:BOUND[:LENGTH], costs[:JITTER]; docs/how-to/explore.md
         has what they do.
     runs:
-        How many schedules, or how many faults everywhere, which are then chosen evenly.
+        How many schedules are run; with `--faults everywhere`, how many faults, chosen evenly if there are more.
     keep_going:
         Go on after the first failure.
     check:
         Whatever `offloadrt check` reports about a schedule is a failure too: races, stale data, wrong maps.
     result:
-        A returned figure that must not depend on the schedule; may be repeated. By default what the scenario says, or
-        else every figure that is no time.
+        The name of a returned figure that must not depend on the schedule; may be repeated. By default the figures that
+        the scenario names, or else every figure that is no time.
     seed:
-        Of the runs' random generator, and of the first schedule.
+        The seed of the runs' random generator, and of the first schedule.
     """
     from offloadrt.extensions.checking.checked import reports_mistakes
     from offloadrt.extensions.exploring.explore import explore as search
@@ -253,7 +253,7 @@ def _print_schedule(schedule: list[str]) -> None:
 
 
 def replay(token: str, /, *, gear: Gear = "turbo", json: Json = False) -> int:
-    """Run again what a token stands for, bit by bit, and tell its schedule.
+    """Repeat a run from its token, bit by bit, and describe the run's schedule.
 
     The exit code is 1 when the run fails, as it did when the token was made.
 

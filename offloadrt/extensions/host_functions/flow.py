@@ -319,7 +319,7 @@ class FlowBuilder(Generic[Op, S]):
     # what leaves a piece of the source
 
     def leave_function(self, last: Walk) -> None:
-        """Add a ``return`` to the graph: the path goes through ``finally`` blocks, then `last`, to the function's exit.
+        """Add a ``return`` to the control-flow graph: the path goes through ``finally`` blocks and `last` to the exit.
 
         last: a function that adds what is executed just before the function is left.
         """
@@ -336,7 +336,7 @@ class FlowBuilder(Generic[Op, S]):
             self.jump(left.after if is_break else left.start)
 
     def leave_by_exception(self, operation: Op | None) -> None:
-        """Add a ``raise`` to the graph: the path goes to the innermost handlers, or ends where there are none.
+        """Add a ``raise`` to the control-flow graph: the path goes to the innermost handlers, or ends without any.
 
         operation: what stands for the ``raise`` in the graph; None for nothing.
         """
@@ -394,9 +394,9 @@ class FlowBuilder(Generic[Op, S]):
         cleanup()
 
     def guarded(self, body: Walk, otherwise: Walk, *handlers: Walk) -> None:
-        """Add a ``try`` to the graph: exceptions in `body` lead to `handlers`, other paths to `otherwise` (``else``).
+        """Add a ``try`` to the control-flow graph: exceptions in `body` lead to `handlers`, other paths to `otherwise`.
 
-        body, otherwise, handlers: functions that add these parts of the source.
+        body, otherwise, handlers: functions that add these parts of the source; `otherwise` is the ``else``.
         """
         if not handlers:
             body()

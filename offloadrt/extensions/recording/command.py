@@ -93,16 +93,16 @@ def record(
     threads:
         Record once for each of these values of OMP_NUM_THREADS, as in 1,4,16.
     repeat:
-        Run the program so many times. Its host times are the medians; runs with draws take them from all repeats.
+        Run the program so many times. Its host times are the medians; random samples take times from all repeats.
     check:
-        Record all that `offloadrt check` can judge: every launch is traced, and each byte that the host touches is told
-        apart. It takes longer, and the host's recorded work has that in it.
+        Record all that `offloadrt check` can use: every launch is traced, and the host's memory accesses are recorded
+        byte by byte. The program takes longer, which the recorded times of the host include.
     samples:
         Trace so many launches of each kernel and shape; the others are counted only.
     stop_after:
         End the program after so many directives (1000) or seconds (30s).
     host_touches:
-        Record which pages host code touches between directives (code compiled by `offloadrt cc`).
+        Record which pages host code accesses between directives (code compiled by `offloadrt cc`).
     keep_raw:
         Keep the raw files as well, in RECORDING.raw.
     """

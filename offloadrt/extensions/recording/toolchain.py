@@ -481,8 +481,8 @@ class RecordOptions:
     """The options with which a program is recorded.
 
     `samples` launches of each kernel and shape are traced; `stop_directives` and `stop_seconds` end the program early;
-    `host_touches` asks for the pages that host code touches. `check` asks for what a check needs: every launch is
-    traced, and host touches are recorded byte by byte. The program runs `repeats` times.
+    `host_touches` asks for the pages that host code accesses. `check` asks for what a check needs: every launch is
+    traced, and the host's accesses are recorded byte by byte. The program runs `repeats` times.
     """
 
     samples: int = 1

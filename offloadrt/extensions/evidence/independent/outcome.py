@@ -425,7 +425,10 @@ def _missed(report: IndependentReport) -> Iterable[str]:
 
 
 def replaced(machine: str) -> Iterable[RenderableType]:
-    """Yield the entries that replace what was measured on a machine if that is left out. Raises ProfileError."""
+    """Yield, for the console, the profile entries that stand in for those that were measured on a machine.
+
+    They are used for predictions without these measurements. machine: its profile's name. Raises ProfileError.
+    """
     spec, without = profiles.load(machine), left_out(machine)
     entries = counted(len(without.entries), "entry")
     yield f"[bold]{escape(machine)}[/] as if nobody had measured it: {entries} from other machines"

@@ -441,7 +441,7 @@ class Paper:
     bench: Bench
     """The claims of the paper and their judges."""
     grid: Callable[[Extent, RunSpec], JudgingGrid]
-    """Makes the grid of runs for its judges, of a given extent and with given options."""
+    """Makes the grid of runs for its judges, of a given extent (`full`, `quick` or `ends`) and with given options."""
     sensitivity: Sequence[SensitivityRun]
     """Short runs that show whether an entry of the machine has any influence on times."""
     candidates: Mapping[str, Mapping[str, str]]

@@ -475,7 +475,7 @@ class Finding:
     role: str = "predict"
     """`predict`, or `calibrate`: parameters may be fitted to its figure, so that its verdict proves nothing."""
     kind: JudgedKind = "mechanism"
-    """What the verdict is about."""
+    """Whether the verdict is about a number, an order, a trend or a mechanism."""
     fails_if: str = ""
     """What would make it fail."""
     by_construction: str = ""

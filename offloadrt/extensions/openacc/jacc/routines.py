@@ -526,7 +526,7 @@ class Jacc:
             self._exchange.forget(array)
 
     async def jacc_wait(self) -> None:
-        """Wait for all kernels that were pushed. Raises the error of a kernel."""
+        """Wait for all kernels that `jacc_kernel_push` has launched. Raises the error of a kernel."""
         await self._order.drain_all()
 
     async def _end(self, name: str, items: list[MapItem], arrays: Sequence[HostArray]) -> None:

@@ -170,7 +170,10 @@ class HostArrays:
         return None if found is None or address >= found[0] + max(1, found[1].nbytes) else found[1]
 
     def spanned(self, address: int, nbytes: int, name: str) -> HostBlock:
-        """Return the array that holds a map item's bytes; if none is known there, make one or let a neighbour grow."""
+        """Return the array that holds a map item's bytes; if none is known there, extend a neighbour or make one.
+
+        address, nbytes: these bytes. name: the array's name.
+        """
         block = self.at(address)
         if block is None or (block.origin == "mapped" and not block.holds(address, nbytes)):
             block = self._grown(address, max(1, nbytes), name)

@@ -352,7 +352,7 @@ class RuntimeCalls:
         return place
 
     def done(self, identifier: int) -> None:
-        """Complete the record of a call that has ended. identifier: the number of the call."""
+        """Complete the record (step) of a call that has ended. identifier: the number of the call."""
         call = self._open.pop(identifier, None)
         if call is not None:
             self._complete(call, whole=True)

@@ -211,7 +211,7 @@ class Grid:
         return self.call(field_summary, "volume", "density0", "energy0", "pressure", "xvel0", "yvel0", "sums")
 
     def step(self, axes: str) -> list[ProgramStep]:
-        """Return the steps of a time step, the longest that cells allow. axes: the sweeps' order, xy or yx."""
+        """Return the steps of one time step, which is as long as all cells allow. axes: the sweeps' order, xy or yx."""
         kernel, names = lag.TIME_STEP
         return [
             *self.steps(lag.BEFORE_TIME_STEP),
