@@ -59,7 +59,8 @@ def validate(
         were measured on it. They come from its data sheet and, scaled, from other machines.
     intervals:
         With --independent or --leave-out, instead: the 80 % interval of each value over samples of the machine's
-        ranges, why a value lies outside, how far mechanisms were off on other machines, and how many values lie in each.
+        ranges, why a value lies outside, how far mechanisms were off on other machines, and how many values lie in
+        each.
     budget:
         Time for these samples, as in 10min or 2h; the shortest runs come first. By default all entries get samples but
         those that say that they take too long: ten minutes on two cores for those of the package.
