@@ -61,10 +61,6 @@ def _a_precision(instance: object, attribute: attrs.Attribute[Any], value: objec
         raise KernelError(f"kernel {_name_of(instance)!r}: precision is {value!r}, but can be double or single")
 
 
-def _as_tuple(arrays: Sequence[ArrayUse]) -> tuple[ArrayUse, ...]:
-    return tuple(arrays)
-
-
 def _name_of(instance: object) -> str:
     if isinstance(instance, Launch):
         return instance.kernel.name
@@ -108,9 +104,11 @@ class Kernel:
     """Operations of one iteration in single precision, besides those in the kernel's precision."""
     further_per_iteration: float = attrs.field(default=0.0, validator=_not_negative)
     """Further operations of one iteration's machine code; a division, for one, takes several instructions."""
+    shared_bytes_per_team: int = attrs.field(default=0, validator=_not_negative)
+    """Shared memory (LDS) of a team; like registers, it bounds how many teams are resident on an SM at a time."""
     moves: Moves | None = attrs.field(default=None, eq=False, repr=False)
     """Where the bytes of a launch lie; None means not known, and then the bytes are assumed contiguous."""
-    arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=_as_tuple)
+    arrays: tuple[ArrayUse, ...] = attrs.field(default=(), converter=tuple[ArrayUse, ...])
     """The kernel's uses of its arrays, read from its source or declared; empty when there is neither."""
     analysis: KernelAnalysis | None = attrs.field(default=None, eq=False, repr=False)
     """The analysis of the kernel's source; None for a kernel that is declared by its costs."""
@@ -332,6 +330,7 @@ class KernelFields(TypedDict, total=False):
     bytes_per_iteration: float
     threads_per_team: int
     registers_per_thread: int
+    shared_bytes_per_team: int
     precision: Literal["double", "single"]
     efficiency: float
     dependent_accesses: float

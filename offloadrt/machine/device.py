@@ -27,14 +27,7 @@ from offloadrt.machine.managed.pages import ManagedPages
 from offloadrt.machine.memory import DeviceMemory, FaultStatistics, PageTable
 from offloadrt.machine.messages import Stream
 from offloadrt.machine.profile.machine_spec import MachineSpec, ProfileError, node_topology
-from offloadrt.machine.queues import (
-    HardwareQueue,
-    HardwareQueues,
-    HsaQueue,
-    HsaQueues,
-    QueueSlots,
-    slot_spec,
-)
+from offloadrt.machine.queues import HardwareQueue, HardwareQueues, HsaQueue, HsaQueues, QueueSlots, slot_spec
 from offloadrt.sim import Mailbox, Simulation
 from offloadrt.trace import Trace
 

@@ -42,8 +42,9 @@ def test_where_the_gpu_uses_the_page_table_of_the_host_kernels_read_memory_of_ma
 
 
 def test_elsewhere_memory_of_malloc_is_an_illegal_address():
-    with pytest.raises(DriverError, match="pageable memory of the host"):
-        reading("h100", "malloc")
+    for machine in ("h100", "mi250x"):
+        with pytest.raises(DriverError, match="pageable memory of the host"):
+            reading(machine, "malloc")
 
 
 def test_without_xnack_managed_memory_lies_on_the_host_and_each_kernel_reads_it_over_the_link():
@@ -53,8 +54,9 @@ def test_without_xnack_managed_memory_lies_on_the_host_and_each_kernel_reads_it_
         assert second == pytest.approx(first)
 
 
-def test_with_xnack_managed_memory_migrates_at_its_first_use():
-    (first, second), run = reading("mi250x", "managed", environment={"HSA_XNACK": "1"})
+@pytest.mark.parametrize("kind", ["managed", "malloc"])
+def test_with_xnack_managed_memory_and_that_of_malloc_migrate_at_their_first_use(kind):
+    (first, second), run = reading("mi250x", kind, environment={"HSA_XNACK": "1"})
     assert run.device().bytes_moved()["h2d"] == 8 * N
     assert first > 20 * second
 

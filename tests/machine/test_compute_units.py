@@ -331,6 +331,20 @@ def test_resident_teams_are_those_of_the_occupancy_calculator(threads, registers
     assert limits.resident_teams(Kernel("k", None, 0, 0, threads, registers).launch(1)) == teams
 
 
+@pytest.mark.parametrize(
+    ("machine", "kib", "teams"), [("alex-a100", 40, 4), ("alex-a100", 100, 1), ("h100", 100, 2), ("mi250x", 32, 2)]
+)
+def test_shared_memory_bounds_the_resident_teams(machine, kib, teams):
+    kernel = Kernel("k", shared_bytes_per_team=kib << 10, threads_per_team=128)
+    assert load(machine).read(SMLimits).resident_teams(kernel.launch(1)) == teams
+
+
+def test_a_team_with_more_shared_memory_than_it_can_have_is_an_error():
+    kernel = Kernel("k", shared_bytes_per_team=49 << 10, threads_per_team=128)
+    with pytest.raises(LaunchOutOfResources, match="50176 bytes of shared memory does not fit"):
+        load("summitdev-p100").read(SMLimits).resident_teams(kernel.launch(1))
+
+
 @pytest.mark.parametrize(("threads", "registers"), [(2048, 32), (1024, 128)])
 def test_a_team_that_does_not_fit_is_an_error(threads, registers):
     limits = load("alex-a100").read(SMLimits)

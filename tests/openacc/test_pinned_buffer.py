@@ -16,6 +16,7 @@ OWN = {
     "host_memory.uncontended": "true",
     "link.uncontended": "true",
     "copy_engine.uncontended": "true",
+    "pcie_switch.uncontended": "true",
     "table.uncontended": "true",
     "driver.context.uncontended": "true",
     "entry.uncontended": "true",

@@ -525,7 +525,7 @@ class PeerCopies:
         self._devices = context.machine.devices
         self._next_number = context.machine.next_number
         self._names = [f"device {device.index}" for device in context.machine.devices]
-        self._enabled: set[int] = set()
+        self.enabled: set[int] = set()
 
     async def copy(
         self,
@@ -558,7 +558,7 @@ class PeerCopies:
             source = self._copies.device_bytes(api, src_address, nbytes, self._devices[src_device].memory)
             move = _moving_between(source, target, nbytes)
             peer = src_device if dst_device == self._number else dst_device
-            route = peers.route(src_device, dst_device, peer in self._enabled)
+            route = peers.route(src_device, dst_device, peer in self.enabled)
             packet: CopyPacket | PeerPacket
             if route.link is None:
                 done = Signal(self._sim, f"copy of {nbytes} bytes from device {src_device} to {dst_device}")
@@ -586,10 +586,10 @@ class PeerCopies:
             if peer == self._number or not self._check(call.api, peer).can_access(self._number, peer):
                 why = f"device {self._number} has no link to {peer}"
                 raise DriverError(call.api, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", why)
-            if peer in self._enabled:
+            if peer in self.enabled:
                 why = f"device {self._number} has access to {peer}"
                 raise DriverError(call.api, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", why)
-            self._enabled.add(peer)
+            self.enabled.add(peer)
         self._context.kernel_driver.space.enable_peer(self._number, peer)
 
     def _check(self, api: str, device: int) -> Peers:

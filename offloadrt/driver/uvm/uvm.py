@@ -310,12 +310,14 @@ class Uvm:
             block.use_in_place(pages)
             self.blocks.map_remote_again(block)
 
-    def keep_on_host(self, begin: int, nbytes: int) -> None:
-        """Keep an allocation on the host; the device accesses it over the link from the start, without faults."""
+    def keep_in_place(self, begin: int, nbytes: int, peer: int | None = None) -> None:
+        """Keep an allocation on the host, or on a peer; the device accesses it over a link, without faults."""
         for block, pages in self.pages.parts(begin, nbytes):
             block.prefer("host", pages)
             block.set_accessed_by(pages, True)
             self.pages.set_state(block, pages, REMOTE)
+            if peer is not None:
+                self.pages.set_at_peer(block, pages, peer)
 
     async def advise(self, begin: int, nbytes: int, advice: Advice) -> None:
         """Apply cuMemAdvise's advice to a range; nothing migrates. Raises ValueError for an unknown advice."""

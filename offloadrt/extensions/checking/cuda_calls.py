@@ -273,8 +273,18 @@ class ReportedCalls:
         pointers = [_pointer(device, argument) for argument in arguments]
         on_host = {argument: ON_HOST for argument in arguments if isinstance(argument, HostArray)}
         region = OffloadedRegion(launch, (), pointers)
-        watch = watch_kernel(self._program.devices[device], self._observer.handle, region, on_host, (), number)
+
+        def handle(event: ev.KernelSubmitted) -> None:
+            uses = event.uses and tuple(map(self._use_at_its_device, event.uses))
+            self._observer.handle(attrs.evolve(event, uses=uses))
+
+        watch = watch_kernel(self._program.devices[device], handle, region, on_host, (), number)
         watch.submitted(None)  # reports all uses now, as its run shows none
+
+    def _use_at_its_device(self, use: ev.MemoryUse) -> ev.MemoryUse:
+        """Return a kernel's use with the memory in which it lies: a kernel may use a peer's memory in place."""
+        number = device_of(self._program.machine, use.begin)
+        return use if number is None or number == use.memory else attrs.evolve(use, memory=number)
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
         """Report a memset of a device array as a write of all its bytes. number: the number given by `call`."""

@@ -107,7 +107,7 @@ class SyclUsm:
         managed.start()
         address = await managed.alloc(nbytes, name=name)
         if self.mode == "host":
-            self._uvm.keep_on_host(address, nbytes)
+            self._uvm.keep_in_place(address, nbytes)
         return address
 
     async def free_shared(self, address: int) -> None:
@@ -135,7 +135,7 @@ class SyclUsm:
         address = await self._driver("malloc_host").pinning.alloc(nbytes)
         if self.mode != "one_memory":
             self._manage().add(address, nbytes, True)
-            self._uvm.keep_on_host(address, nbytes)
+            self._uvm.keep_in_place(address, nbytes)
         self._host[address] = nbytes
         return address
 

@@ -186,9 +186,9 @@ _REGISTER, _DOUBLE = 4, 8
 # ---------------------------------------------------------------------- occupancy
 # The number of teams of a kernel that fit on a streaming multiprocessor (SM), from the limits of the hardware.
 #
-# The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks) and registers. A warp
-# gets a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple of
-# ``warp_unit``, because an SM has several register files. Shared memory is left out: the kernels here declare none.
+# The rules are those of NVIDIA's occupancy calculator: threads, warps, teams (thread blocks), registers and shared
+# memory. A warp gets a multiple of ``register_unit`` registers, and the number of warps with registers is a multiple
+# of ``warp_unit``, because an SM has several register files.
 class LaunchOutOfResources(Exception):
     """Raised when not even one team (thread block) fits on an SM, as CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES reports."""
 
@@ -198,7 +198,8 @@ class SMLimits:
     """Limits of an SM: the most resident `threads`, `teams` (thread blocks), `warps` and `registers`, and others.
 
     A warp gets a multiple of `register_unit` registers; how many warps get registers is a multiple of `warp_unit`. A
-    team has at most `threads_per_team` threads; a warp has at most `loads_per_warp` loads in flight.
+    team has at most `threads_per_team` threads; a warp has at most `loads_per_warp` loads in flight. `shared` are the
+    bytes of shared memory, of which a team has at most `shared_per_team` and the system takes `shared_reserved` for it.
     """
 
     threads: Annotated[int, "sm.max_threads"]
@@ -210,6 +211,9 @@ class SMLimits:
     warp_unit: Annotated[int, "sm.warp_unit"]
     threads_per_team: Annotated[int, "sm.max_threads_per_team"]
     loads_per_warp: Annotated[int, "sm.max_loads_per_warp"]
+    shared: Annotated[int, "sm.shared"]
+    shared_per_team: Annotated[int, "sm.max_shared_per_team"]
+    shared_reserved: Annotated[int, "sm.shared_reserved"]
 
     def working_lanes(self, launch: Launch) -> float:
         """Return the fraction of lanes of a team's warps that have a thread; below 1 if the last warp is not full."""
@@ -226,15 +230,17 @@ class SMLimits:
 
     def resident_teams(self, launch: Launch) -> int:
         """Return how many teams of a launch fit on one SM at a time. Raises LaunchOutOfResources if none fits."""
-        warps = -(-launch.threads // self.warp_size)
-        units = -(-launch.kernel.registers_per_thread * self.warp_size // self.register_unit)
+        warps, kernel = -(-launch.threads // self.warp_size), launch.kernel
+        units = -(-kernel.registers_per_thread * self.warp_size // self.register_unit)
         with_registers = self.registers // (units * self.register_unit) // self.warp_unit * self.warp_unit
         teams = min(self.teams, self.threads // launch.threads, self.warps // warps, with_registers // warps)
-        if launch.threads > self.threads_per_team or teams < 1:
+        if shared := kernel.shared_bytes_per_team:
+            teams = min(teams, self.shared // (shared + self.shared_reserved))
+        if launch.threads > self.threads_per_team or shared > self.shared_per_team or teams < 1:
             raise LaunchOutOfResources(
-                f"kernel {launch.kernel.name!r}: a team of {launch.threads} threads with "
-                f"{launch.kernel.registers_per_thread} registers each does not fit on an SM "
-                f"({self.threads_per_team} threads per team, {self.registers} registers)"
+                f"kernel {kernel.name!r}: a team of {launch.threads} threads with {kernel.registers_per_thread} "
+                f"registers each and {shared} bytes of shared memory does not fit on an SM ({self.threads_per_team} threads "
+                f"and {self.shared_per_team} bytes a team, {self.registers} registers)"
             )
         return teams
 

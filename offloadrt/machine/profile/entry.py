@@ -30,9 +30,6 @@ _PAIR = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
 _SWITCH = re.compile(r"switch:(\d+)")
 _GROUP = re.compile(r"\d+(,\d+)*")
 
-WithoutLink = Literal["host", "neighbour"]
-"""The way of a copy between devices without a link: through the host, or through a third device linked to both."""
-
 Groups = tuple[tuple[int, ...], ...]
 """Groups of devices, such as those below one PCIe switch; a device is in at most one group."""
 

@@ -19,9 +19,6 @@ import msgspec
 
 from offloadrt.machine.profile.entry import ProfileEntry
 
-SINGLE_THREAD = "cpu.single_thread"
-"""The reference entry for the speed of one thread of a machine's host, in points of a public benchmark."""
-
 
 class Host(msgspec.Struct, frozen=True):
     """A machine without a profile, where entries of a profile were measured; only its parts' speeds are known."""

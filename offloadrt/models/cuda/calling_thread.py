@@ -10,7 +10,7 @@ import attrs
 from offloadrt.driver import CudaDriver
 from offloadrt.driver.calls import INVALID, DriverCall
 from offloadrt.kernels.integers import is_integer
-from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, Stream
+from offloadrt.machine import DeviceArray, InvalidDeviceAddress, Machine, MachineSpec, Stream
 from offloadrt.models.host.arguments import checks_arguments
 from offloadrt.models.host.program import OffloadProgram, ProgramThread
 from offloadrt.runtime.configurations.usm import translates
@@ -75,7 +75,7 @@ class Allocations:
             if argument.freed:
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, was freed")
             reachable = argument.managed or driver.pinning.covers(argument.address, argument.nbytes)
-            if not reachable and not translates(driver.machine.spec):
+            if not reachable and not (translates(spec := driver.machine.spec) or migrates_malloc(spec)):
                 why = "is pageable memory of the host: a kernel has managed, pinned or device memory here"
                 raise driver.refusal(call, ILLEGAL_ADDRESS, f"{what}, array {argument.name!r}, {why}")
         elif isinstance(argument, DeviceArray) and (error := self._misuse(driver, argument, anywhere)) is not None:
@@ -89,7 +89,7 @@ class Allocations:
             return f"is no memory of a device{of_process}"
         memory = driver.machine.devices[number].memory
         if memory is not driver.device.memory and not anywhere:
-            return f"is memory of device {number}"
+            return f"is memory of device {number}; only a kernel reaches it, with peer access enabled"
         try:
             memory.block_of(array.address)
         except InvalidDeviceAddress:
@@ -97,34 +97,51 @@ class Allocations:
         return None
 
 
-class MappedMemory:
-    """The ranges of host memory that kernels have used in place, with the devices that can access them.
+def migrates_malloc(spec: MachineSpec) -> bool:
+    """Tell whether memory of malloc migrates to a device that faults on it, as it does on AMD's with XNACK."""
+    return spec.flag("usm.xnack") and spec.text("usm.shared") == "migrates"
 
-    They are pinned, or pageable where the device translates addresses by the host's page table.
+
+class MappedMemory:
+    """The ranges of memory outside of a device that its kernels have used in place, with the devices that access them.
+
+    They are pinned, pageable where the device reaches memory of malloc, or memory of a peer device.
     """
 
     def __init__(self) -> None:
         self._ranges: dict[int, tuple[int, list[CudaDriver]]] = {}
 
-    def use(self, driver: CudaDriver, array: HostArray) -> None:
-        """Make an array in host memory accessible to the kernels of a device (its `driver`), unless it is managed."""
+    def use(self, driver: CudaDriver, array: HostArray, peer: int | None = None) -> None:
+        """Let kernels of a device (its `driver`) access an array of the host or of device `peer`, unless managed."""
         if array.managed or not array.nbytes:
             return
         begin, nbytes = array.address, array.nbytes
+        if peer is not None:
+            block = driver.machine.devices[peer].memory.block_of(begin)
+            begin, nbytes = block.address, block.size
         _, drivers = self._ranges.setdefault(begin, (nbytes, []))
         if driver not in drivers:
             uvm = driver.managed.manage()
-            if driver.pinning.covers(begin, nbytes):
+            if peer is not None or driver.pinning.covers(begin, nbytes):
                 uvm.add(begin, nbytes, populated=True, name=array.name)
-                uvm.keep_on_host(begin, nbytes)
+                uvm.keep_in_place(begin, nbytes, peer)
             else:
                 populated = driver.machine.host_memory.pages.covers(begin, nbytes)
-                uvm.add_system(begin, nbytes, populated, array.name)
+                add = uvm.add if migrates_malloc(driver.machine.spec) else uvm.add_system
+                add(begin, nbytes, populated, array.name)
                 driver.managed.start()
             drivers.append(driver)
 
+    def at_peer(self, driver: CudaDriver, peer: int, array: DeviceArray, phantom: bool) -> HostArray:
+        """Return memory of the device `peer` as an array that kernels of another one (its `driver`) use in place."""
+        values = None if phantom else driver.machine.devices[peer].memory.array(array)
+        seen = HostArray(f"memory of device {peer}", array.address, array.shape, array.dtype, values=values)
+        self.use(driver, seen, peer)
+        seen.managed = True
+        return seen
+
     def end(self, address: int) -> None:
-        """Make the range that begins at an address inaccessible to all devices, because the range is unpinned."""
+        """Make the range that begins at an address inaccessible to all devices, as it is unpinned or freed."""
         nbytes, drivers = self._ranges.pop(address, (0, []))
         for driver in drivers:
             driver.managed.manage().blocks.remove(address, nbytes)

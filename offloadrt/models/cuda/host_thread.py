@@ -122,7 +122,7 @@ class HostThread(CallingThread):
         if self._state.shared == "host":  # the device cannot fault
             for number in range(self.get_device_count()):
                 uvm = (await self._context_on(number)).driver.managed.manage()
-                uvm.keep_on_host(array.address, array.nbytes)
+                uvm.keep_in_place(array.address, array.nbytes)
         self._state.allocations.made(array.address)
         if (tell := self.program.tell) is not None:
             tell(ArrayMade(array))
@@ -152,6 +152,7 @@ class HostThread(CallingThread):
         self._state.allocations.check_free(driver, driver.call("cuMemFree"), array.address)
         await driver.memory.free(array.address, synchronizes=True)
         self._state.allocations.freed(driver.call("cuMemFree").api, array.address)
+        self._state.mapped.end(array.address)
         if isinstance(array, HostArray):
             array.freed = True
         self._tell("device_synchronized", context.number)
@@ -280,7 +281,7 @@ class HostThread(CallingThread):
             self._node(capture.last(chosen), [("the destination of a memset", array)])
 
     async def device_enable_peer_access(self, peer: int) -> None:
-        """Let copies between the current device and another use their link (cudaDeviceEnablePeerAccess)."""
+        """Let copies use the link to another device, and kernels its memory in place (cudaDeviceEnablePeerAccess)."""
         await (await self._context()).driver.peers.enable_access(peer)
 
     # stream-ordered memory, and the pools that it comes from
@@ -314,6 +315,7 @@ class HostThread(CallingThread):
         self._state.allocations.check_free(driver, driver.call("cuMemFreeAsync"), array.address)
         await driver.pools.free(array.address, chosen)
         self._state.allocations.freed(driver.call("cuMemFreeAsync").api, array.address)
+        self._state.mapped.end(array.address)
         self._report("freed", "cudaFreeAsync", [context.number, chosen], array.address)
 
     async def device_get_default_mem_pool(self) -> MemPool:
@@ -679,12 +681,18 @@ class HostThread(CallingThread):
             (f"argument {number} of kernel {launch.kernel.name!r}", argument)
             for number, argument in enumerate(arguments, 1)
         ]
-        for what, argument in uses:
-            self._state.allocations.check_use(context.driver, context.driver.call(call), what, argument)
+        driver, arguments = context.driver, [*arguments]
+        for place, (what, argument) in enumerate(uses):
+            may_be_remote = isinstance(argument, DeviceArray) and driver.peers.enabled
+            peer = device_of(driver.machine, argument.address) if may_be_remote else None
+            reached = peer in driver.peers.enabled
+            self._state.allocations.check_use(driver, driver.call(call), what, argument, anywhere=reached)
+            if peer is not None and reached:
+                arguments[place] = self._state.mapped.at_peer(driver, peer, argument, self.program.phantom)
         in_place = [one for one in arguments if isinstance(one, HostArray) and self._state.shared != "one_memory"]
         for array in in_place:
-            self._state.mapped.use(context.driver, array)
-        memory = context.driver.device.memory
+            self._state.mapped.use(driver, array)
+        memory = driver.device.memory
 
         def view(argument: Any) -> Any:
             return argument.values if isinstance(argument, HostArray) else memory.array(argument)

@@ -10,14 +10,7 @@ from typing import ClassVar
 
 from offloadrt.machine import Machine
 from offloadrt.runtime.configurations.usm import UNREACHABLE
-from offloadrt.runtime.device import (
-    HostAccess,
-    MapHooks,
-    MapRequest,
-    MemoryConfiguration,
-    OffloadDevice,
-    Placement,
-)
+from offloadrt.runtime.device import HostAccess, MapHooks, MapRequest, MemoryConfiguration, OffloadDevice, Placement
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 
 

@@ -27,12 +27,7 @@ from offloadrt.runtime.device import OffloadDevice
 from offloadrt.runtime.errors import IllegalAddress
 from offloadrt.runtime.events import SectionFound
 from offloadrt.runtime.host_array import HostArray, HostSpan
-from offloadrt.runtime.mapping.data_environment import (
-    get_present_pointer,
-    lock_visited,
-    pass_visited,
-    pointer_span,
-)
+from offloadrt.runtime.mapping.data_environment import get_present_pointer, lock_visited, pass_visited, pointer_span
 from offloadrt.runtime.mapping.map_item import DirectiveQueue, MapItem
 from offloadrt.runtime.mapping.map_types import FIRST_MEMBER, LAMBDA, LITERAL, TO
 from offloadrt.runtime.mapping.present_table import NOWHERE, ON_HOST, UNTYPED, Binding, DevicePointer, ShadowPointer
