@@ -239,8 +239,8 @@ class SMLimits:
         if launch.threads > self.threads_per_team or shared > self.shared_per_team or teams < 1:
             raise LaunchOutOfResources(
                 f"kernel {kernel.name!r}: a team of {launch.threads} threads with {kernel.registers_per_thread} "
-                f"registers each and {shared} bytes of shared memory does not fit on an SM ({self.threads_per_team} threads "
-                f"and {self.shared_per_team} bytes a team, {self.registers} registers)"
+                f"registers each and {shared} bytes of shared memory does not fit on an SM ({self.threads_per_team} "
+                f"threads and {self.shared_per_team} bytes a team, {self.registers} registers)"
             )
         return teams
 
