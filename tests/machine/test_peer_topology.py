@@ -86,8 +86,18 @@ def test_from_one_quad_to_the_other_there_is_a_neighbour_unless_it_is_not_in_use
         ({"gpu.copy_engines": 2}, 2, "gpu.copy_engines", r"leaves no engine .*1 d2h\): set it to 3 at least"),
         ({"pcie.switches": "0,8"}, 2, "pcie.switches", "names device 8, .*: set gpu.devices to 9 at least"),
         ({"pcie.sockets": "0 1 9"}, 2, "pcie.sockets", "names device 9, .*: set gpu.devices to 10 at least"),
-        ({"pcie.peers": "switch"}, 2, "pcie.peers", "is switch, but pcie.switches is none: set pcie.switches"),
-        ({"pcie.peers": "socket"}, 2, "pcie.peers", "is socket, but pcie.sockets is none: set pcie.sockets"),
+        (
+            {"pcie.peers": "switch", "pcie.switches": "none"},
+            2,
+            "pcie.peers",
+            "is switch, but pcie.switches is none: set pcie.switches",
+        ),
+        (
+            {"pcie.peers": "socket", "pcie.sockets": "none"},
+            2,
+            "pcie.peers",
+            "is socket, but pcie.sockets is none: set pcie.sockets",
+        ),
         ({"pcie.switches": "0,1", "pcie.sockets": "0 1"}, 2, "pcie.switches", "0,1 are below one switch, but not at"),
         (
             {"nvlink.topology": "none", "p2p.without_link": "neighbour"},
