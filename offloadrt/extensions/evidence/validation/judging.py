@@ -415,7 +415,7 @@ SensitivityRun: TypeAlias = Mapping[str, Value] | tuple[str, Mapping[str, Value]
 
 RARELY_USED = (
     "acc.", "access_counter.", "ats.", "graph.", "hip.", "mempool.", "mig.", "mpi.", "mps.", "net.", "nic.", "numa.",
-    "process.", "runlist.", "shm.", "stream.", "teams.",
+    "process.", "runlist.", "shm.", "sm.max_shared_per_team", "sm.shared", "stream.", "teams.",
 )  # fmt: skip
 """Groups of entries whose mechanisms the programs of papers do not use, except entries that a paper names in `uses`.
 
