@@ -91,13 +91,7 @@ class PageFaultHandler:
     """Serves a device's page ``faults`` one by one, or all at once with ``uncontended``; ``start`` spawns the actor."""
 
     def __init__(
-        self,
-        machine: Machine,
-        device: Apu,
-        faults: KernelFaults,
-        costs: KfdCosts,
-        *,
-        uncontended: bool = False,
+        self, machine: Machine, device: Apu, faults: KernelFaults, costs: KfdCosts, *, uncontended: bool = False
     ) -> None:
         self._sim = machine.sim
         self._injector = machine.injector

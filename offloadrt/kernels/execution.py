@@ -424,10 +424,7 @@ def numba_is_installed() -> bool:
 
 
 def build(
-    nest: LoopNest,
-    functions: Functions,
-    in_sections: bool = False,
-    complex_nodes: Collection[ast.expr] = (),
+    nest: LoopNest, functions: Functions, in_sections: bool = False, complex_nodes: Collection[ast.expr] = ()
 ) -> Callable[..., None]:
     """Build a Python function from the source of a loop nest, rewritten such that it calls the given functions.
 

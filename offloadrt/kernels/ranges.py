@@ -368,11 +368,7 @@ def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
 
 
 def range_around(
-    counting: Counting,
-    accesses: Sequence[ArrayAccess],
-    shape: Shape,
-    size: int | None,
-    kind: Literal["read", "write"],
+    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None, kind: Literal["read", "write"]
 ) -> tuple[int, int] | None:
     """Return the first and last element that the loads (or stores, by `kind`) may touch.
 

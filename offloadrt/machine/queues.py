@@ -396,13 +396,7 @@ class HsaQueue(DeviceQueue["KernelPacket | BarrierPacket"]):
     """
 
     def __init__(
-        self,
-        sim: Simulation,
-        device: int,
-        number: int,
-        compute: Mailbox,
-        born: float,
-        slots: QueueSlots | None = None,
+        self, sim: Simulation, device: int, number: int, compute: Mailbox, born: float, slots: QueueSlots | None = None
     ) -> None:
         super().__init__(sim, device, "hsa", number, born)
         self._compute = compute

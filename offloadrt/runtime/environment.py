@@ -59,11 +59,7 @@ _WORDS = dict.fromkeys(("", "0", "false", "no", "off"), False) | dict.fromkeys((
 
 
 def select_configuration(
-    requires_unified_shared_memory: bool,
-    is_apu: bool,
-    xnack: bool,
-    unified_memory: bool,
-    environ: Mapping[str, str],
+    requires_unified_shared_memory: bool, is_apu: bool, xnack: bool, unified_memory: bool, environ: Mapping[str, str]
 ) -> str:
     """Return the name of the memory configuration that the real runtime would choose for a program on a device.
 

@@ -66,13 +66,7 @@ class Staging:
     """(bytes, completion) of the pieces on their way to the device, the oldest first."""
 
     async def upload(
-        self,
-        steps: Steps,
-        stream: Stream,
-        cause: int,
-        source: Bytes | None,
-        target: DeviceBytes | None,
-        nbytes: int,
+        self, steps: Steps, stream: Stream, cause: int, source: Bytes | None, target: DeviceBytes | None, nbytes: int
     ) -> None:
         """Copy ``nbytes`` from host ``source`` to device ``target`` (None: no data) by ``steps``, piece by piece."""
         for offset in range(0, nbytes, self.chunk):
@@ -96,13 +90,7 @@ class Staging:
                 raise
 
     async def download(
-        self,
-        steps: Steps,
-        stream: Stream,
-        cause: int,
-        target: Bytes | None,
-        source: DeviceBytes | None,
-        nbytes: int,
+        self, steps: Steps, stream: Stream, cause: int, target: Bytes | None, source: DeviceBytes | None, nbytes: int
     ) -> None:
         """Copy ``nbytes`` from device ``source`` to host ``target`` (None: no data) by ``steps``, piece by piece."""
         # Transfers are submitted as far ahead as the staging memory reaches, so the engine works while the thread

@@ -300,11 +300,7 @@ class Graphs:
         return await self._add("cuGraphAddMemcpyNode", graph, after, work)
 
     async def add_host_node(
-        self,
-        graph: BuiltGraph,
-        after: Sequence[int],
-        function: Callable[[], object] | None,
-        seconds: float,
+        self, graph: BuiltGraph, after: Sequence[int], function: Callable[[], object] | None, seconds: float
     ) -> int:
         """Add a host function of ``seconds`` on a core after nodes ``after`` (cuGraphAddHostNode); return its index."""
         return await self._add("cuGraphAddHostNode", graph, after, lambda *_: HostNode(function, seconds))
@@ -315,11 +311,7 @@ class Graphs:
         return self._context.order.legacy or self._context.streams[0]
 
     async def _add(
-        self,
-        api: str,
-        graph: BuiltGraph,
-        after: Sequence[int],
-        work: Callable[[str, int], NodeWork],
+        self, api: str, graph: BuiltGraph, after: Sequence[int], work: Callable[[str, int], NodeWork]
     ) -> int:
         with self._context.call(api) as call:
             if graph.device != self._context.device.index:

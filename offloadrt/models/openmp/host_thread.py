@@ -156,11 +156,7 @@ class TaskGraphs:
         self._records: dict[Hashable, TaskGraph] = {}
 
     async def run(
-        self,
-        t: HostThread,
-        body: Callable[[], Awaitable[object]],
-        graph_id: Hashable,
-        graph_reset: bool,
+        self, t: HostThread, body: Callable[[], Awaitable[object]], graph_id: Hashable, graph_reset: bool
     ) -> None:
         """Record `body`, a region of thread `t`, or replay the record `graph_id`; graph_reset drops it first."""
         key = getattr(body, "__code__", body), graph_id

@@ -334,13 +334,7 @@ def _placement(device: OffloadDevice, item: MapItem, size: int, flags: MapFlags)
 
 
 async def _create(
-    device: OffloadDevice,
-    item: MapItem,
-    begin: int,
-    base: int,
-    size: int,
-    flags: MapFlags,
-    queue: DirectiveQueue,
+    device: OffloadDevice, item: MapItem, begin: int, base: int, size: int, flags: MapFlags, queue: DirectiveQueue
 ) -> TargetPointer:
     """Allocate a device block and enter it in the table, which the caller holds; the result owns the entry's lock."""
     array, hold = item.array, flags.hold
@@ -497,12 +491,7 @@ def _note_mapped(
 
 
 async def _begin_pointer_and_object(
-    device: OffloadDevice,
-    item: MapItem,
-    base: int,
-    queue: DirectiveQueue,
-    new_blocks: list[tuple[int, int]],
-    call: str,
+    device: OffloadDevice, item: MapItem, base: int, queue: DirectiveQueue, new_blocks: list[tuple[int, int]], call: str
 ) -> TargetPointer:
     """Map a pointer and its pointee, whose base is `base`, under one hold of the table; then attach the pointer.
 
@@ -547,12 +536,7 @@ def _tell_freed(device: OffloadDevice, queue: DirectiveQueue, entry: Entry, op: 
 
 
 async def _attach(
-    device: OffloadDevice,
-    item: MapItem,
-    owner: TargetPointer,
-    pointee_base: int,
-    pointee: Entry,
-    queue: DirectiveQueue,
+    device: OffloadDevice, item: MapItem, owner: TargetPointer, pointee_base: int, pointee: Entry, queue: DirectiveQueue
 ) -> None:
     """Write the device address of the pointee's base into the device's copy of the pointer.
 
