@@ -33,6 +33,7 @@ from offloadrt.extensions.recording.toolchain import (
     DirectiveCounter,
     RecordingRefused,
     RecordOptions,
+    find_compiler,
     parse_stop_after,
     record,
 )
@@ -201,6 +202,18 @@ def test_a_folder_of_somebody_else_s_is_not_deleted(tmp_path, folder):
     with pytest.raises(RecordingRefused, match=r"raw: is no folder of raw files, which would be made there; move it"):
         record(["true"], tmp_path / "raw", [None], RecordOptions())
     assert (tmp_path / "raw" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("how", ["linked", "loaded"])
+def test_a_library_with_regions_is_recorded_in_a_program_that_knows_no_openmp(folder, how):
+    library = built("loaded.c", folder, "-DLIBRARY", "-fPIC", "-shared")
+    program = folder / f"{how}.program"
+    flags = ["-DLINKED", str(library)] if how == "linked" else []
+    command = [str(find_compiler("cc").path), str(PROGRAMS / "loaded.c"), *flags, "-o", str(program)]
+    subprocess.run(command, check=True)
+    run, raw = recorded(program, library)
+    assert (run.exit, run.directives, len(raw.launches())) == (0, 1, 1)
+    assert len(raw.of(OP)) > 0
 
 
 def test_who_is_about_to_lock_a_mutex_that_is_not_free_says_so(folder):

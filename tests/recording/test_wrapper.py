@@ -17,6 +17,7 @@ from offloadrt.extensions.recording.toolchain import ToolchainMissing, links, re
         "-mp=gpu -gpu=cc80 -Minfo=mp",
         "-fopenmp -foffload=nvptx-none -foffload-options=-lm",
         "-qopenmp -xHost -ipo",
+        "-fopenmp -flto=thin -static -fsanitize=address,undefined",
     ],
 )
 def test_what_chooses_a_gpu_is_dropped(flags):

@@ -350,10 +350,10 @@ def _make(compiler: Compiler, arguments: list[str], made: Path, target: Path) ->
 _OPENMP = ("-fopenmp", "-fiopenmp", "-qopenmp", "-mp", "-qsmp=omp", "-homp")
 """Flags with which various compilers switch OpenMP on."""
 
-# Flags that choose a GPU or its libraries, or that LLVM's compilers do not have: single ones, beginnings of others, and
-# those that take the next argument with them.
+# Flags that choose a GPU, that LLVM does not have, or that keep a library from being loaded before the program
+# (-static, sanitizers): single ones, beginnings of others, and those that take the next argument with them.
 _DROPPED = ("-flto", "-fopenmp-target-fast", "-ipo", "-fast", "-cuda", "-stdpar=multicore", "-qoffload", "-nogpulib",
-            "-lnvToolsExt", "-lroctx64", "-lrocprofiler-sdk-roctx")  # fmt: skip
+            "-static", "-static-pie", "-lnvToolsExt", "-lroctx64", "-lrocprofiler-sdk-roctx")  # fmt: skip
 _DROPPED_PREFIXES = (
     "-fopenmp-targets=",
     "-foffload",
@@ -369,6 +369,7 @@ _DROPPED_PREFIXES = (
     "-mcpu=",  # clang has none for x86
     "-fopenmp-assume-no",
     "-flto=",
+    "-fsanitize=",
     "--cuda-path=",
     "--rocm-path=",
 )
