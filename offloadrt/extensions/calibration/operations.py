@@ -271,16 +271,16 @@ class LinearCost:
     """How many operations the estimates are made from."""
 
     def fixed(self, key: str, what: str) -> Measurement | None:
-        """Return the constant part of the cost as a measurement of the profile entry `key`.
+        """Return the constant part of the cost (its estimates' median) as a measurement of the profile entry `key`.
 
-        what: what was measured, in words. Returns None if the part's median is not above 0.
+        what: what was measured, in words. Returns None if the median is not above 0.
         """
         return _measurement(key, self.intercepts, what, self.count)
 
     def per_unit(self, key: str, what: str) -> Measurement | None:
-        """Return the cost per unit of size as a measurement of the profile entry `key`.
+        """Return the cost per unit of size (its estimates' median) as a measurement of the profile entry `key`.
 
-        what: what was measured, in words. Returns None if the part's median is not above 0.
+        what: what was measured, in words. Returns None if the median is not above 0.
         """
         return _measurement(key, self.slopes, what, self.count)
 

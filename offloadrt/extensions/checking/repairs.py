@@ -352,7 +352,7 @@ class NoCost:
         return key in self._chosen
 
     def locks(self) -> dict[str, Any]:
-        """Return the locks of the plugin and of the allocator."""
+        """Return the statistics of the locks of the device's plugin and of its allocator, by the lock's name."""
         return {**self._plugin.locks(), **self._allocator.locks()}
 
     async def submit_data(self, queue: DirectiveQueue, device_address: int, source: HostSpan) -> None:

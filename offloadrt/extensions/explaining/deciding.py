@@ -56,7 +56,7 @@ class EntryEffect:
     high: tuple[float, ...]
     """Elapsed seconds of each run with the entry at the high end of its range."""
     changes: bool
-    """Whether any of these runs differs from the run with the nominal value (`facts`)."""
+    """Whether any of these runs differs, in time, events or figures, from the run with the nominal value."""
 
 
 @attrs.define

@@ -81,7 +81,10 @@ class Counter:
 
 
 class Timeline:
-    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters. places: source lines."""
+    """Keeps what `Drawing` draws of a run: tracks with slices (bars over time), and counters.
+
+    places: by directive, its line of the source, as "patch.cpp:41".
+    """
 
     def __init__(self, places: Mapping[int, str] | None = None) -> None:
         self._places = places or {}

@@ -381,8 +381,9 @@ def token_of(program: ScenarioProgram, case: ScheduleCase) -> Token:
 
 
 def lost_updates(program: ScenarioProgram, case: ScheduleCase) -> list[str]:
-    """Run a program under a case and once more without changes; return reports of errors of the runtime library itself.
+    """Check the runtime library itself: run a program under a case and once more without changes; return errors found.
 
+    The error is that LLVM's runtime copies data back to the host before a kernel of another thread has written it.
     case: the schedule, costs and faults of the first of the two runs.
     """
     found: list[str] = []

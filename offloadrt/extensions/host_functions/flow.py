@@ -82,7 +82,7 @@ class HostLoop(Generic[Op]):
 
 @attrs.define(eq=False)
 class InlinedCall(Generic[Op]):
-    """A function's body, which stands in the graph in place of a call of the function."""
+    """A function's body, which stands in the control-flow graph in place of a call of the function."""
 
     start: Node[Op] = attrs.field(factory=Node)
     """The node at which the function begins."""

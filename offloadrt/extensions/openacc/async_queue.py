@@ -105,7 +105,7 @@ class AsyncQueue:
                 self.lock.release()
 
     async def give_back(self, device: OffloadDevice, cause: int) -> None:
-        """Wait for everything in the queue and give its stream back to the pool.
+        """Wait for everything in the queue and give its stream back to the device's pool of streams.
 
         cause: the number of the directive that asks for it. The queue keeps the stream when this call is left early or
         fails.

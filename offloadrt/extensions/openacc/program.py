@@ -111,7 +111,7 @@ class OpenACCOptions(ProgramOptions):
     compiler: str = "pgi"
     """The compiler whose run-time library the program is linked with: `pgi` or `gcc`."""
     pools: bool = False
-    """Whether GCC's library uses JACC's two pools of device memory."""
+    """Whether GCC's library has the two pools of device memory that JACC gives it; PGI's always has its own pool."""
 
     def check(self) -> None:
         """Raise ValueError for impossible options, such as a compiler that does not exist."""

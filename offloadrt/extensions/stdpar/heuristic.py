@@ -180,7 +180,7 @@ class Sampling(enum.Enum):
 
 
 class Why(enum.Enum):
-    """Why the heuristic chose host or device: sampling, no data, one is faster, or not by enough (TOLERANCE)."""
+    """Why the offload heuristic chose the host or the device for an algorithm; each value says it in words."""
 
     SAMPLING = "a sampling run"
     NO_DATA = "no runtimes of both host and device are known"

@@ -178,7 +178,7 @@ def separate(
 
 
 def combination(kernel: Kernel, nest: LoopNest, separated: Separated) -> Combination:
-    """Make the kernel that combines the devices' partial results of a nest, in the order of the devices."""
+    """Make the kernel that combines devices' partial results of a loop nest (`separated`), in device order."""
     partials, device = separated.partials, separated.device
     before, (_, *after) = _around(nest)
     lines = [f"for {device} in range(len({partials[0].parameter})):"]

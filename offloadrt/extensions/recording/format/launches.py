@@ -173,12 +173,12 @@ class LaunchTables:
     def add(
         self, kernel: int, row: Row, parts: Sequence[Row], items: Sequence[Row], within: str = ""
     ) -> tuple[int, list[tuple[HostBlock, int, Run]]]:
-        """Add a launch; return its number, and for a traced launch the runs of pages that it accessed.
+        """Add a launch; return its number, and for a traced launch the runs of consecutive pages that it accessed.
 
-        Each of these is (array, host address of the mapped bytes in which the pages are, the run of pages).
-        kernel: its address in the program. row: the launch's slot in the raw files. parts: the slots that follow it.
-        items: the slots of its map items. within: the line of the parallel algorithm that launches it. A launch that
-        was not traced refers to the last trace of the same kernel and shape.
+        Each of these is (array, host address of the mapped bytes in which the pages are, the run of pages). kernel: its
+        address in the program. row: the launch's slot in the raw files. parts: the slots that follow it. items: the
+        slots of its map items. within: the line of the parallel algorithm that launches it. A launch that was not
+        traced refers to the last trace of the same kernel and shape.
         """
         counts: list[int] = []
         touched: list[tuple[HostBlock, int, Run]] = []

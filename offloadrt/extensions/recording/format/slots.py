@@ -388,7 +388,7 @@ class AlgorithmWords:
 
     @property
     def pointers(self) -> Sequence[int]:
-        """Return the words that may be pointers."""
+        """Return the words after the first five, which may be pointers into arrays or the stack."""
         return self.words[5 : 5 + self.words[3]]
 
     def items(self, kernels: int, arrays: Sequence[int]) -> list[tuple[int, int, int, int]]:

@@ -80,9 +80,10 @@ class Offload(ABC):
 
 @attrs.define
 class OffloadMap(Offload):
-    """Algorithm 1: `target enter data`, `omp_get_mapped_ptr`, one kernel over the pointer list, `target exit data`.
+    """The paper's Algorithm 1: map clauses for each patch, and one kernel that gets a list of device pointers.
 
-    For n patches: n + 2 device allocations and frees, n + 1 copies in, n copies out, one kernel.
+    It uses `target enter data`, `omp_get_mapped_ptr` and `target exit data`. For n patches: n + 2 device allocations
+    and frees, n + 1 copies in, n copies out, one kernel.
     """
 
     async def __call__(self, batch: Sequence[omp.HostArray]) -> None:
@@ -115,7 +116,7 @@ class OffloadMap(Offload):
 
 @attrs.define
 class OffloadManaged(Offload):
-    """Algorithm 2: blocks from the GPU memory manager, one kernel on device pointers.
+    """The paper's Algorithm 2: blocks from the GPU memory manager, and one kernel that gets device pointers to them.
 
     A block holds the patches of the batch and room for the results. With `gather=batch` the host gathers the patches
     into one array, which goes over in one copy, and scatters the results that came back in one copy; with

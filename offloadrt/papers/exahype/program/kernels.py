@@ -289,7 +289,7 @@ def _initial_state(grid: tuple[int, ...], geometry: PatchGeometry) -> Doubles:
 
 @attrs.define
 class PatchDomain:
-    """The state of a periodic box of equal patches.
+    """The state of a periodic box of equal patches, which are blocks of equal cells (volumes).
 
     The edge of a volume is 1 over the number of volumes along dimension 0. geometry: of a patch. grid: patches per
     dimension.

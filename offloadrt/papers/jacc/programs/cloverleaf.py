@@ -142,7 +142,7 @@ RISE: Final = 1.5
 
 
 class Grid:
-    """The arrays of a grid of nx times ny cells (`of`: by name), and the calls of kernels on them."""
+    """The arrays of a grid of nx times ny cells, and the calls of kernels on them. `of` has the arrays by name."""
 
     def __init__(self, arrays: Arrays, nx: int, ny: int) -> None:
         self.nx, self.ny = nx, ny

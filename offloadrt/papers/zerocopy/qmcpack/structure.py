@@ -43,7 +43,7 @@ CAPACITY = 128 * (1 << 30)
 
 @attrs.frozen
 class Size:
-    """A problem size of the paper, S`n`, such as S2."""
+    """A problem size of QMCPACK, which the paper calls S`n`, such as S2."""
 
     n: int
 
