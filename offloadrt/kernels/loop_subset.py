@@ -525,6 +525,8 @@ class _Reader:
                 return
             case ast.Subscript():
                 self.refuse(node, f"{text(node)}", "write all indices in one pair of brackets, as in a[i, j]")
+            case ast.Call() as marked if called(self.source, marked) == "atomic":
+                self.refuse(node, f"{text(node)}", "mark the value that updates the element, as in a[i] += atomic(x)")
         self.refuse(node, f"{text(node)}", "index the kernel's array parameters only")
 
     def call(self, node: ast.Call, assigned: set[str]) -> None:

@@ -42,6 +42,11 @@ WRONG: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.mem_pool_trim_to(None, 0), "mem_pool_trim_to: pool cannot be None"),
     (lambda t: t.malloc_async(64, pool=3), "malloc_async: pool cannot be 3"),
     (lambda t: t.host_register(None), "host_register: array cannot be None"),
+    (lambda t: t.free(t.malloc(8)), r"free: its argument HostThread.malloc\(...\) was not awaited"),
+    (
+        lambda t: t.launch(halve, t.malloc(8), grid=1, block=32),
+        r"launch: its argument HostThread.malloc\(...\) was not awaited",
+    ),
 ]
 
 

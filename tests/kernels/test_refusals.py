@@ -10,7 +10,7 @@ import pytest
 from written import function
 
 from offloadrt.cli import main
-from offloadrt.kernels import Kernel, KernelError, SourceRefused, kernel
+from offloadrt.kernels import Kernel, KernelError, SourceRefused, atomic, kernel
 
 IN_THE_LOOP = [
     ("while a[i] > 0: a[i] = 0.0", "while a[i] > 0 is not in the subset", "write a for over a range with an if in it"),
@@ -32,6 +32,7 @@ IN_THE_LOOP = [
     ("a[i] = ~i", "~i is not in the subset", "write scalars, elements"),
     ("a[i] = 1j", "a complex number is stored in a[i]", "annotate a as NDArray[np.complex128]"),
     ("a[i] = [1.0][0]", "[1.0][0]", "index the kernel's array parameters only"),
+    ("atomic(a)[i] += 1.0", "atomic(a)[i]", "mark the value that updates the element, as in a[i] += atomic(x)"),
     ("a[i] = min(a[i])", "min(a[i]) has 1 operands", "its own operands"),
     ("a[i] = math.sqrt(x=a[i])", "a call of math.sqrt", "write math.sqrt"),
     ("a[i] = a.ndim", "a.ndim is not in the subset", "write scalars"),
@@ -54,7 +55,7 @@ IN_THE_LOOP = [
 @pytest.mark.parametrize(("statement", "what", "instead"), IN_THE_LOOP, ids=[row[0] for row in IN_THE_LOOP])
 def test_a_statement_outside_of_the_subset(statement: str, what: str, instead: str) -> None:
     text = f"\ndef k(a, n):\n    for i in range(n):\n        a[i] = 0.0\n        {statement}\n"
-    made = function(text, numpy=pytest, helper=print)
+    made = function(text, numpy=pytest, helper=print, atomic=atomic)
     with pytest.raises(SourceRefused) as raised:
         kernel(made)
     file = made.__code__.co_filename

@@ -50,6 +50,10 @@ def checked(method: F, name: str = "") -> F:
 
     @functools.wraps(method)
     def call(*arguments: Any, **others: Any) -> Any:
+        for value in [*arguments, *others.values()]:
+            if isinstance(value, types.CoroutineType):
+                value.close()
+                raise TypeError(f"{name or method.__name__}: its argument {value.__qualname__}(...) was not awaited")
         for given, value in [*zip(positional, arguments, strict=False), *others.items()]:
             if not _fits(value, takes := annotations().get(given, Any)):
                 takes = re.sub(r"(?:\w+\.)+", "", inspect.formatannotation(takes))
