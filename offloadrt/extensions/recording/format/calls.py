@@ -536,6 +536,12 @@ class Assembler:
         if thread is None:
             thread = self._threads[event.thread] = RunningThread(event.thread)
         match event.kind:
+            case Slot.ALLOC:
+                self._allocated(thread, row)
+            case Slot.FREE:
+                self._freed(thread, row)
+            case Slot.TOUCH:
+                self.memory.touched(event.thread, row)
             case Slot.THREAD:
                 thread.since = row[4]
             case Slot.CALL:
@@ -557,12 +563,6 @@ class Assembler:
                 self._tasking(thread, event.kind, row)
             case Slot.MUTEX:
                 self._mutex(thread, row)
-            case Slot.ALLOC:
-                self._allocated(thread, row)
-            case Slot.FREE:
-                self._freed(thread, row)
-            case Slot.TOUCH:
-                self.memory.touched(event.thread, row)
             case Slot.MPI:
                 thread.worked(row[4])
                 self.ranks.reads(event.thread, event.parts)

@@ -410,7 +410,7 @@ class AlgorithmWords:
 
 
 _CHUNK: Final = 1 << 15
-_TIMES: Final = {Slot.OP: 7, Slot.SUBMIT: 7}
+_TIMES: Final[dict[int, int]] = {Slot.OP: 7, Slot.SUBMIT: 7}
 """By kind of slot: the word with the event's time, if that is not word 1: operations are written when they end."""
 
 
@@ -442,11 +442,11 @@ def _of_thread(thread: int, rows: np.ndarray[Any, Any]) -> Iterator[tuple[int, i
         if kind not in _KINDS:
             raise RecordingDamaged(f"thread {thread}: slot {place} is of unknown kind {kind}")
         count = b_of(row) if kind in _WITH_PARTS else 0
-        parts = tuple(itertools.islice(slots, count))
+        parts = tuple(itertools.islice(slots, count)) if count else ()
         if len(parts) < count:
             return
         if kind != Slot.OUT:
-            now = max(now, row[_TIMES.get(Slot(kind), 1)])
+            now = max(now, row[_TIMES.get(kind, 1)])
         yield now, thread, place, RecordedEvent(kind, thread, row, parts)
         place += 1 + count
 
