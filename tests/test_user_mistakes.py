@@ -64,7 +64,9 @@ ASKED = [
     (["timeline", "/tmp/a.svg", QUEUEING, "--window", "1ms:"], "--window 1ms:: a window is written FROM:TO in virtual"),
     (["sweep", QUEUEING, "threads=1,2", "--x", "nosuch"], "--x nosuch: is no parameter of this sweep (it has: threads"),
     (["run", "overlap", "--env", "CUDA_MODULE_LOADING=now"], "module.loading: 'now' is none of lazy, eager"),
-    (["compare", "overlap", "threads=1,2", "--draws", "-1"], "--draws -1: it cannot be negative"),
+    (["compare", "overlap", "threads=1,2", "--draws", "-1"], "--draws -1: it can be 0 to 1,000,000"),
+    (["run", "overlap", "--draws", "99999999999999999999"], "--draws 99999999999999999999: it can be 0 to 1,000,000"),
+    (["run", "overlap", "--repeat", "10000000"], "--repeat 10000000: it can be 1 to 1,000,000"),
     (["run", "overlap", "--budget", "soon"], "--budget soon: a time is written as in 60s, 5min or 1h"),
     (["sweep", QUEUEING, "threads=1,1", "--out", "/tmp"], "parameter threads: 1 is given twice"),
     (["run", "overlap", "--configuration", "managed", "--machine", "mi300a"], "is true); take 'usm' or"),
@@ -429,6 +431,15 @@ def test_different_errors_of_many_threads_are_shown_once_each(
     told = capsys.readouterr().err
     assert told.count("Traceback") == 2 and told.count("KeyError: 'two'") == 1
     assert "ValueError: 0 is bad" in told and "raised 2 times, with other words by others" in told
+
+
+def test_a_log_is_no_scenario_that_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text("{}")
+    assert main(["show", "a.jsonl"]) == 2
+    assert "a.jsonl is no script (.py) and no recording (.rec); `stats` reads a log" in capsys.readouterr().err
 
 
 def test_names_that_are_no_text_in_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from offloadrt.study.errors import UserError
 from offloadrt.study.scripts.definition import Scenario
-from offloadrt.study.spec import AXES, RunSpec
+from offloadrt.study.spec import AXES, MOST_RUNS, RunSpec
 
 if TYPE_CHECKING:
     from offloadrt.study.certainty import Effort
@@ -36,9 +36,9 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Raise UserError if `value`, a number of draws, is negative. `kind` is the option's type, as cyclopts gives it."""
-    if value is not None and value < 0:
-        raise UserError(f"--draws {value}: it cannot be negative")
+    """Raise UserError if `value` is no number of draws. `kind` is the option's type, as cyclopts gives it."""
+    if value is not None and not 0 <= value <= MOST_RUNS:
+        raise UserError(f"--draws {value}: it can be 0 to {MOST_RUNS:,}")
 
 
 Jobs = Annotated[int | None, Parameter(help="How many runs at a time; by default one a processor.")]

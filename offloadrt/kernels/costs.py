@@ -195,17 +195,9 @@ def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arg
     moves = Moves(functools.partial(_moves, walked, counting, arguments, arrays))
     assumed = tuple(sorted(counting.assumed))
     return LaunchCounts(
-        iterations,
-        flops,
-        moved,
-        tuple(arrays),
-        waiting,
-        assumed,
-        moves,
-        _atomics(walked, counting, arguments, arrays),
-        further,
-        beyond,
-    )
+        iterations, flops, moved, tuple(arrays), waiting, assumed, moves, _atomics(walked, counting, arguments, arrays),
+        further, beyond,
+    )  # fmt: skip
 
 
 def _atomics(
@@ -247,18 +239,11 @@ def _array(
         totals[access.kind] += counting.runs(access.path)
     streams = streams_of(counting, accesses, size)
     counts = ArrayCounts(
-        use.name,
-        use.position,
-        size,
-        element_size,
-        totals["read"],
-        totals["write"],
+        use.name, use.position, size, element_size, totals["read"], totals["write"],
         functools.cache(functools.partial(range_around, counting, accesses, shape, size)),
         functools.cache(functools.partial(touched, counting, accesses, shape, size)),
-        functools.partial(happens, counting, accesses),
-        use.pattern,
-        streams,
-    )
+        functools.partial(happens, counting, accesses), use.pattern, streams,
+    )  # fmt: skip
     return counts, math.fsum(stream.read + stream.written for stream in streams) * element_size
 
 

@@ -16,6 +16,7 @@ import attrs
 from offloadrt.registry import Registry
 from offloadrt.study.errors import UserError, installed
 from offloadrt.study.reporting.results import Interval
+from offloadrt.study.spec import MOST_RUNS
 
 MOST: Final = 64
 """Largest default number of draws. It is a power of two, for which the Sobol sequence is balanced."""
@@ -54,10 +55,10 @@ class Effort:
 
         A draw is a run with a random sample of the uncertain costs. By default there are up to `most` draws within
         `usual_s` seconds. A given number of draws without a budget has no time limit. A given budget allows up to 64
-        draws. Raises UserError for a number below 0.
+        draws. Raises UserError for a number of draws that is none.
         """
-        if draws is not None and draws < 0:
-            raise UserError(f"draws {draws}: it cannot be negative")
+        if draws is not None and not 0 <= draws <= MOST_RUNS:
+            raise UserError(f"draws {draws}: it can be 0 to {MOST_RUNS:,}")
         if not draws:
             try:
                 uncertainty()

@@ -90,6 +90,8 @@ Faults = Annotated[
         show_default=False,
     ),
 ]
+MOST_RUNS: Final = 1_000_000
+"""The most draws and repetitions; more would never end."""
 _FROM_PYTHON = Parameter(parse=False)
 """Marks a field that is no option of the command line."""
 
@@ -117,8 +119,8 @@ def _gear(spec: RunSpec, attribute: attrs.Attribute[str], value: object) -> None
 
 
 def _repeat(spec: RunSpec, attribute: attrs.Attribute[int], value: int) -> None:
-    if value < 1:
-        raise UserError(f"--repeat {value}: at least once")
+    if not 1 <= value <= MOST_RUNS:
+        raise UserError(f"--repeat {value}: it can be 1 to {MOST_RUNS:,}")
 
 
 def _texts(given: Sequence[str]) -> tuple[str, ...]:

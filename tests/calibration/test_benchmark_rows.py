@@ -122,7 +122,8 @@ def test_an_apus_rows_are_its_own_entries(tmp_path):
         ("{", r"line 2: is no micro-benchmark of bench/hardware .it is no JSON"),
         ('{"what": "launch"}', r"line 2: .*Object missing required field `variant`"),
         (row("launch", "call", 0, -1.0), r"line 2: .*p10_s, median_s and p90_s must be finite, not negative and asc"),
-        (row("launch", "call", 0, 1e-6).replace('"n": 50', '"n": 0'), r"line 2: .*n must be positive"),
+        (row("launch", "call", 0, 1e-6).replace('"n": 50', '"n": 0'), r"line 2: .*n and threads must be positive"),
+        (row("launch", "call", 0, 1e-6).replace('"threads": 1', '"threads": -1'), r"line 2: .*n and threads must be"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, reason):

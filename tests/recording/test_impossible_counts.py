@@ -57,6 +57,13 @@ def test_an_array_outside_of_all_memory_is_refused(tmp_path: Path, capsys: pytes
     assert "the address of an array is -1; it can be 0 to 72057594037927936" in refusal(["check", str(path)], capsys)
 
 
+def test_a_number_that_takes_more_than_64_bits_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = changed(STORED[0].parent / "patches.rec", tmp_path, "record.cpu", 0)
+    dictionaries = next(path.rglob("dictionaries.json"))
+    dictionaries.write_text(re.sub(r'("kernel": *)\d+', rf"\g<1>{1 << 70}", dictionaries.read_text()))
+    assert "dictionaries.json: has a number that takes more than 64 bits" in refusal(["run", str(path)], capsys)
+
+
 @pytest.mark.parametrize("threads", ["0", "-1", "1000000"])
 def test_a_number_of_threads_that_cannot_be_is_refused_by_its_file(threads: str, tmp_path: Path) -> None:
     index = changed(STORED[0], tmp_path, "record.cpu", 0) / "meta.json"

@@ -323,7 +323,7 @@ def test_one_run_has_an_interval_where_it_is_asked_for() -> None:
     result = offloadrt.execute(f"{UNSURE}:twins", threads=1, draws=8)
     assert result.interval is not None and result.interval.draws == 8
     assert offloadrt.execute(f"{UNSURE}:twins", threads=1).interval is None
-    with pytest.raises(UserError, match="draws -1: it cannot be negative"):
+    with pytest.raises(UserError, match="draws -1: it can be 0 to 1,000,000"):
         offloadrt.execute(f"{UNSURE}:twins", draws=-1)
 
 

@@ -135,7 +135,7 @@ def test_a_run_takes_a_spec_and_fields_by_name() -> None:
         ({"seed": -1}, "^--seed -1: it cannot be negative$"),
         ({"seed": 1.5}, "^--seed 1.5: it is no whole number$"),
         ({"gear": "fast"}, "^--gear fast: it can be native or turbo$"),
-        ({"repeat": 0}, "^--repeat 0: at least once$"),
+        ({"repeat": 0}, "^--repeat 0: it can be 1 to 1,000,000$"),
         ({"faults": "cuMemAlloc:3"}, "takes a list of texts"),
     ],
 )

@@ -237,8 +237,6 @@ def compare(
     read = read_axes(scenario, axes)
     chosen = baseline_of(scenario, read, baseline or {})
     swept = swept_in(read)
-    if options.repeat < 1:
-        raise UserError(f"--repeat {options.repeat}: at least once")
     points = grid(scenario, read, options)
     for machine, runtime in dict.fromkeys((point.options.machine, point.options.runtime) for point in points):
         chosen_machine = profiles.machine_of(scenario.name, scenario.path, scenario.machine, machine)

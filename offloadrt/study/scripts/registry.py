@@ -191,6 +191,8 @@ def find(reference: str) -> Scenario:
         return scenarios[reference]
     if Path(reference).is_dir():
         raise ScenarioNotFound(f"{reference} is a folder; give the path of a script in it")
+    if Path(reference).is_file():
+        raise ScenarioNotFound(f"{reference} is no script (.py) and no recording (.rec); `stats` reads a log")
     known = ", ".join([*scenarios, *others]) or "none"
     raise ScenarioNotFound(
         f"no scenario is called {reference}{did_you_mean(reference, [*scenarios, *others])} "

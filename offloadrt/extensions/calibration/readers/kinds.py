@@ -38,8 +38,8 @@ class BenchmarkRow(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.p10_s <= self.median_s <= self.p90_s < float("inf"):
             raise ValueError("p10_s, median_s and p90_s must be finite, not negative and ascending")
-        if self.n < 1 or self.size < 0:
-            raise ValueError("n must be positive, and size not negative")
+        if min(self.n, self.threads) < 1 or self.size < 0:
+            raise ValueError("n and threads must be positive, and size not negative")
 
 
 class _Machine(msgspec.Struct, frozen=True):

@@ -441,7 +441,11 @@ class RecordingFile:
                     )  # pickles are never read: no advice to do so
                     raise RecordingDamaged(f"{self.path}: {part} is damaged{reason}") from None
         recording = Recording(f"{self.path}:{run.folder}", found, with_later_columns(columns))
-        check(recording)
+        try:
+            check(recording)
+        except OverflowError:
+            part = f"{run.folder}/dictionaries.json"
+            raise RecordingDamaged(f"{self.path}: {part}: has a number that takes more than 64 bits") from None
         return recording
 
     def _needed(self, members: _Members, name: str) -> bytes:
