@@ -135,6 +135,18 @@ def test_the_check_knows_what_mpi_reads_and_writes(tmp_path, monkeypatch, capsys
     assert "`target update to(a)` after the write" in printed
 
 
+@pytest.mark.slow
+def test_the_check_knows_each_piece_of_a_column(tmp_path, monkeypatch, capsys):
+    program = built_with("mpich", "columns.c", tmp_path, "-O1")
+    right = recorded_ranks(monkeypatch, "mpich", program, 2, check=True)
+    assert main(["check", str(right)]) == 0, capsys.readouterr().out
+    wrong = recorded_ranks(monkeypatch, "mpich", program, 2, "forgets", check=True)
+    assert main(["check", str(wrong)]) == 1
+    printed = capsys.readouterr().out
+    assert "stale data: a (16 times)" in printed
+    assert "`target update to(a)` after the write" in printed
+
+
 def test_a_deadlock_is_told_with_both_lines(tmp_path, monkeypatch):
     program = built_with("mpich", "deadlock.c", tmp_path, offloads=False)
     recording = recorded_ranks(monkeypatch, "mpich", program, 2, stop_seconds=2.0)

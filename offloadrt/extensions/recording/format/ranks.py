@@ -33,6 +33,8 @@ POLLS: Final = (
 )  # fmt: skip
 _LOOP_NS: Final = 1000
 """Nanoseconds. Less work between two polls is the polling loop itself, and no work of the program."""
+_MOST_PIECES: Final = 1024
+"""Of a buffer in more pieces it is not told which bytes MPI uses."""
 _READ: Final = (PartKind.SEND, PartKind.GIVES)
 WRITTEN: Final = (PartKind.RECEIVE, PartKind.TAKES)
 BUFFERS: Final = (*_READ, *WRITTEN)
@@ -180,7 +182,7 @@ class RankCalls:
             if part.kind == PartKind.RECEIVE and part.request == NONE and matched is not None:
                 part.matched(matched)
             if part.kind in WRITTEN and part.request == NONE:
-                self._written(thread, call, part, part.span if matched is None else min(part.span, matched.nbytes))
+                self._written(thread, call, part, part.nbytes if matched is None else matched.nbytes)
         for part in results:
             if part.kind == PartKind.COMPLETED:
                 self._completed(thread, part)
@@ -216,7 +218,7 @@ class RankCalls:
             part.flags |= PartFlag.CANCELLED
         else:
             part.matched(result)
-            self._written(thread, call, part, min(part.span, result.nbytes))
+            self._written(thread, call, part, result.nbytes)
         self._matched(result.request)
 
     def _matched(self, request: int) -> None:
@@ -243,14 +245,25 @@ class RankCalls:
 
     def _written(self, thread: int, call: _RankCall, part: _Part, nbytes: int) -> None:
         if part.memory == BufferPlace.HOST:
-            self._touch(thread, attrs.evolve(part, span=nbytes), STORES)
+            self._touch(thread, part, STORES, nbytes)
         elif part.memory == BufferPlace.MAPPED:
             self._on_device(call, part, STORES)
 
-    def _touch(self, thread: int, part: _Part, kind: int) -> None:
-        if self._touches and part.span:
-            exact = EXACT if self._exact and not part.flags & PartFlag.STRIDED else 0
-            self._memory.touch(thread, kind | exact, part.address, part.span)
+    def _touch(self, thread: int, part: _Part, kind: int, nbytes: int | None = None) -> None:
+        """Report that MPI uses a buffer of the host, or its first `nbytes` bytes; piece by piece if these are known."""
+        if not self._touches or not part.nbytes:
+            return
+        used = part.nbytes if nbytes is None else min(nbytes, part.nbytes)
+        if self._exact and part.flags & PartFlag.EVEN and 1 < part.blocks <= _MOST_PIECES:
+            piece = part.nbytes // part.blocks
+            step = (part.span - piece) // (part.blocks - 1)
+            for at in range(-(-used // piece)):
+                self._memory.touch(thread, kind | EXACT, part.address + at * step, piece)
+        elif part.flags & PartFlag.STRIDED:
+            span = part.span if used == part.nbytes else used
+            self._memory.touch(thread, kind, part.address, span)
+        elif used:
+            self._memory.touch(thread, kind | (EXACT if self._exact else 0), part.address, used)
 
     def _on_device(self, call: _RankCall, part: _Part, kind: int) -> None:
         """Report to `SeparateCopies` that MPI uses the device's copy of an array."""

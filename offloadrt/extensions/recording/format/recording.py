@@ -119,7 +119,8 @@ class PartFlag(enum.IntFlag):
 
     STRIDED: the buffer has gaps. SYNCHRONOUS, BUFFERED, READY: the mode of the send, as of MPI_Ssend, MPI_Bsend,
     MPI_Rsend. PERSISTENT: it belongs to a persistent request. ANY_SOURCE, ANY_TAG: the receive or probe accepts every
-    rank, every tag. IN_PLACE: the collective uses MPI_IN_PLACE. CANCELLED: the request was cancelled.
+    rank, every tag. IN_PLACE: the collective uses MPI_IN_PLACE. CANCELLED: the request was cancelled. EVEN: the pieces
+    between the gaps have one length, and so have the gaps.
     """
 
     STRIDED = 1
@@ -131,6 +132,7 @@ class PartFlag(enum.IntFlag):
     ANY_TAG = 64
     IN_PLACE = 128
     CANCELLED = 256
+    EVEN = 1 << 15
 
 
 ELEMENT_KINDS: Final = ("", "i", "f", "c", "b")

@@ -34,6 +34,7 @@ enum part_flag {
   PART_ANY_TAG = 64,
   PART_IN_PLACE = 128,
   PART_CANCELLED = 256,
+  PART_EVEN = 1 << 15, /* its blocks have one length, and gaps of one length between them */
   PART_ELEMENTS = 9 /* from this bit on: the kind of the elements (0: not known, 1: integers, 2: floating-point numbers, 3: complex
                      * ones, 4: truth values), and from the third one after it the binary logarithm of their bytes; three bits each */
 };

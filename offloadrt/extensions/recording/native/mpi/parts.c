@@ -266,6 +266,25 @@ static unsigned elements_of(MPI_Datatype type) {
   return bits;
 }
 
+/* Whether it is a column of a matrix, or the like: a vector, or a part of two dimensions, of a predefined type. */
+static bool is_even(MPI_Datatype type) {
+  int integers, addresses, types, how, inner_how, a, b, c;
+  if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &how) || types != 1 || integers > 8 || addresses > 1)
+    return false;
+  if (how != MPI_COMBINER_VECTOR && how != MPI_COMBINER_HVECTOR && how != MPI_COMBINER_SUBARRAY)
+    return false;
+  int integer[8];
+  MPI_Aint address;
+  MPI_Datatype inner;
+  if (PMPI_Type_get_contents(type, integers, addresses, 1, integer, &address, &inner) ||
+      PMPI_Type_get_envelope(inner, &a, &b, &c, &inner_how))
+    return false;
+  if (inner_how == MPI_COMBINER_NAMED)
+    return how != MPI_COMBINER_SUBARRAY || integer[0] == 2;
+  PMPI_Type_free(&inner);
+  return false;
+}
+
 void set_buffer(part_t *part, const void *buffer, int64_t count, MPI_Datatype type) {
   if (buffer == MPI_IN_PLACE)
     part->flags |= PART_IN_PLACE;
@@ -280,7 +299,7 @@ void set_buffer(part_t *part, const void *buffer, int64_t count, MPI_Datatype ty
   part->flags |= elements_of(type);
   if (part->span != part->bytes) {
     bool joins;
-    part->flags |= PART_STRIDED;
+    part->flags |= PART_STRIDED | (count == 1 && is_even(type) ? PART_EVEN : 0);
     part->blocks = pieces_of(type, &joins) * (uint64_t)count;
   }
 }
