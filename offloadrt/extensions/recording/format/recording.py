@@ -119,8 +119,7 @@ class PartFlag(enum.IntFlag):
 
     STRIDED: the buffer has gaps. SYNCHRONOUS, BUFFERED, READY: the mode of the send, as of MPI_Ssend, MPI_Bsend,
     MPI_Rsend. PERSISTENT: it belongs to a persistent request. ANY_SOURCE, ANY_TAG: the receive or probe accepts every
-    rank, every tag. IN_PLACE: the collective uses MPI_IN_PLACE. CANCELLED: the request was cancelled. EVEN: the pieces
-    between the gaps have one length, and so have the gaps.
+    rank, every tag. IN_PLACE: of MPI_IN_PLACE. CANCELLED: it was cancelled. EVEN: its pieces, and its gaps, are equal.
     """
 
     STRIDED = 1
