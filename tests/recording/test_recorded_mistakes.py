@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from raw_program import BEGIN, END, KERNEL, PARAM, TO, RawProgram
+from raw_program import BEGIN, END, KERNEL, PARAM, TO, UPDATE, RawProgram
 from recorded_programs import PROGRAMS, built
 
 from offloadrt.extensions.checking.checked import CheckReport, check
 from offloadrt.extensions.checking.mistakes import Mistake
 from offloadrt.extensions.recording.format import NotARecording, convert
+from offloadrt.extensions.recording.format.slots import EXACT, LOADS, UNIFIED_SHARED_MEMORY
 from offloadrt.extensions.recording.toolchain import RecordOptions, record
 from offloadrt.study.scripts import registry
 from offloadrt.study.spec import RunSpec
@@ -62,6 +63,32 @@ def test_a_launch_that_was_not_traced_stays_in_its_part_of_an_array(tmp_path: Pa
         program.directive(KERNEL, (block, 4, TO | PARAM), cost=cost)
     program.directive(KERNEL, (block, 16, TO | PARAM), cost={})
     assert not said_of(program.recorded(tmp_path))
+
+
+@pytest.mark.parametrize("unified", [False, True])
+@pytest.mark.parametrize("made", ["by a map", "by omp_target_alloc", "by a routine of LLVM's"])
+def test_host_code_cannot_use_device_memory(tmp_path: Path, made: str, unified: bool) -> None:
+    """LLVM's own routines may give memory that both can use; if unified memory is required, they can use all."""
+    program = RawProgram()
+    program.rare.append({"k": "requires", "flags": UNIFIED_SHARED_MEMORY if unified else 0})
+    block, device = 0x10000, 0x9000000
+    alloc = ("alloc", block if made == "by a map" else 0, device, 4096)
+    if made == "by a map":
+        program.directive(BEGIN, (block, 4096, TO), line=3, ops=[alloc])
+    elif made == "by omp_target_alloc":
+        program.routine("omp_target_alloc", device, bytes=4096, ops=[alloc])
+    else:
+        op = {**program.at(0), "in": 0, "op": "alloc", "src": 0, "dst": device, "bytes": 4096}
+        program.op({**op, "at": "begin"})
+        program.op({**op, "at": "end"})
+        program.directive(UPDATE, (block, 4096, TO))
+    program.touches(device + 8, 8, EXACT | LOADS)
+    program.directive(KERNEL, (block, 4096, TO | PARAM), cost={"arrays": []})
+    found = [one for one in said_of(program.recorded(tmp_path)) if one.kind == "host use of device memory"]
+    is_mistake = not unified and made != "by a routine of LLVM's"
+    assert [one.subject for one in found] == ["a10000" if made == "by a map" else "device memory"] * is_mistake
+    if made == "by a map":
+        assert [one.stories[0].where for one in found] == ["after app.c:3"] * is_mistake
 
 
 @pytest.mark.parametrize(("crashes", "left"), [(False, ["missing unmap"]), (True, [])])

@@ -11,8 +11,9 @@
 ``orders.py``     which copies the maps of several threads make in another order
 ``versions.py``   knows which copy of data is the newest: finds stale and uninitialised data
 ``lifetimes.py``  finds arrays that are freed while they are mapped; missing and surplus maps, leaked blocks; tasks
-                  that nobody waits for; mistakes inside a recorded kernel
-``recorded.py``   events of replays only: races and stray accesses in recorded kernels, ends of mapped memory
+                  that nobody waits for
+``recorded.py``   events of replays only: races and stray accesses in recorded kernels, ends of mapped memory;
+                  ``recorded_faults.py`` reports them
 ``waste.py``      finds needless transfers and allocations; ``repairs.py`` says what mends them, and what that saves
 ``mistakes.py``   the reports, as text and as JSON
 ``checked.py``    runs a program under the checker; ``command.py`` is `offloadrt check`

@@ -19,10 +19,11 @@ from offloadrt.extensions.checking import recorded as rec
 from offloadrt.extensions.checking.accesses import Access, Directive, Memories, Queued, Role, WatchedBlock
 from offloadrt.extensions.checking.copies import CheckedCopies, is_rest_of_descriptor
 from offloadrt.extensions.checking.cuda_calls import ReportedCalls
-from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, RecordedFaults, Tasks
+from offloadrt.extensions.checking.lifetimes import Lifetimes, Mappings, Tasks
 from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistake, Mistakes, Story, Waste
 from offloadrt.extensions.checking.orders import References
 from offloadrt.extensions.checking.races import LostUpdates, Races
+from offloadrt.extensions.checking.recorded_faults import RecordedFaults
 from offloadrt.extensions.checking.repairs import Costs, Repair, repairs_of
 from offloadrt.extensions.checking.strands import Clock, Strand, Strands
 from offloadrt.extensions.checking.uses import Watch, watched
@@ -89,7 +90,7 @@ class Checker:
         self._references = References(self._strands, self._versions, self._found)
         self._mappings = Mappings(self._found, lost.left_behind)
         self._lifetimes = lifetimes = Lifetimes(self._strands, self._found, self._mappings.is_left_behind)
-        self._recorded = recorded = RecordedFaults(self._strands, self._found)
+        self._recorded = recorded = RecordedFaults(self._strands, self._found, self._mappings.at)
         self._wastes = Wastes()
         self._directives: dict[int, Directive] = {}
         self._nodes: dict[Hashable, str] = {}
@@ -163,10 +164,9 @@ class Checker:
             rec.BlockNew: lambda event: self._versions.host_new(event.begin, event.begin + event.nbytes),
             rec.KernelCopied: lambda event: self._copied.setdefault(self._strands.current(), []).append(event),
             rec.KernelRaced: recorded.raced,
-            rec.KernelStrayed: lambda event: recorded.strayed(
-                event, self._mappings.at(event.device, event.host_address)
-            ),
+            rec.KernelStrayed: recorded.strayed,
             rec.MapStrayed: recorded.map_strayed,
+            rec.DeviceMemoryUsed: recorded.device_memory_used,
             rec.ConstantKnown: recorded.constant_known,
             rec.ProgramCut: self._program_cut,
             rec.EndUnseen: self._end_unseen,

@@ -7,9 +7,10 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from offloadrt.extensions.checking.accesses import Directive, Memories, Role, WatchedBlock
-from offloadrt.extensions.checking.lifetimes import Lifetimes, RecordedFaults
+from offloadrt.extensions.checking.lifetimes import Lifetimes
 from offloadrt.extensions.checking.orders import References
 from offloadrt.extensions.checking.races import Races
+from offloadrt.extensions.checking.recorded_faults import RecordedFaults
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
 from offloadrt.runtime.events import HOST, DataCopied, ItemEnded, ItemFound

@@ -10,7 +10,7 @@ import attrs
 
 Kind = Literal[
     "race", "stale data", "uninitialised data", "use after free", "freed while mapped", "outside of what is mapped",
-    "map beyond the array", "write to a constant", "missing unmap",
+    "map beyond the array", "write to a constant", "host use of device memory", "missing unmap",
     "surplus unmap", "delete under other users", "missed update", "never awaited", "memory leak", "fatal error",
     "lost update", "possible lost update", "misplaced update",
 ]  # fmt: skip
@@ -18,12 +18,14 @@ Kind = Literal[
 ORDER: Final[tuple[str, ...]] = (
     "fatal error", "lost update", "misplaced update", "race", "use after free", "freed while mapped", "stale data",
     "uninitialised data",
-    "outside of what is mapped", "map beyond the array", "write to a constant",
+    "outside of what is mapped", "map beyond the array", "write to a constant", "host use of device memory",
     "delete under other users", "never awaited", "missed update", "surplus unmap", "missing unmap", "memory leak",
 )  # fmt: skip
 
 UNKNOWN: Final = "memory"
 """The name in reports for memory of which only the address is known."""
+DEVICE_MEMORY: Final = "device memory"
+"""The name in reports for memory that a routine has allocated on a device, as omp_target_alloc does."""
 _OF_NO_VALUES: Final = ("missing unmap", "surplus unmap", "memory leak", "never awaited")
 """Kinds of mistakes that do not make the contents of memory doubtful."""
 
@@ -99,8 +101,10 @@ _WORDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (r"mapped around all of it \(`target data`\)", "on the device for all of it (a `data` region)"),
         (r"leave the map( of .+?)? out", r"leave the clause\1 out"),
         (r"`target data`", "a `data` region"),
+        (r" \(`omp_target_memcpy`\)", ""),
     ),
     "cuda": (
+        (r" \(`omp_target_memcpy`\)", ""),
         (r"map .+? `to` or `tofrom`, `target update to\(.*?\)`", "copy to it"),
         (r"Keep (.+?) mapped around all of it \(`target data`\), and update", r"Keep \1 allocated, and copy"),
         (r"leave the map( of .+?)? out", r"leave the allocation\1 out"),

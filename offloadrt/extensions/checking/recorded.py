@@ -184,6 +184,20 @@ class VariableUnset:
 
 
 @attrs.frozen
+class DeviceMemoryUsed:
+    """Event: host code reads or writes device memory, by a device address.
+
+    who: the thread, in words. name: the mapped array of which it is the copy; empty for memory of omp_target_alloc.
+    where: the directive before it, in words.
+    """
+
+    who: str
+    name: str
+    where: str
+    writes: bool
+
+
+@attrs.frozen
 class MapStrayed:
     """Event: the running thread or task maps `nbytes` bytes of an array of which only `there` bytes exist.
 

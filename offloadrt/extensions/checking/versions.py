@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
-from offloadrt.extensions.checking.mistakes import Mistakes, Story
+from offloadrt.extensions.checking.mistakes import DEVICE_MEMORY, Mistakes, Story
 from offloadrt.extensions.checking.recorded import KernelCopied
 from offloadrt.extensions.checking.strands import Strand
 from offloadrt.runtime.events import HOST
@@ -376,9 +376,10 @@ class Versions:
             is_associated = entry is not None and entry.total == INFINITE  # which no map copies
             name = entry.name if entry is not None and is_associated else access.name
             mapped = "" if is_associated else f"map {name} `to` or `tofrom`, "
-            advice = (
-                f"Nothing has written it there: {mapped}`target update to({name})`, or let a kernel write it first."
-            )
+            copies = f"{mapped}`target update to({name})`"
+            if name == DEVICE_MEMORY:
+                copies = "copy to it (`omp_target_memcpy`)"
+            advice = f"Nothing has written it there: {copies}, or let a kernel write it first."
             if unset[0].version == NEW:
                 advice = f"The host had not written it when it was copied there: write {name} before."
             self.mistakes.add("uninitialised data", name, (access.story,), advice, name)

@@ -2091,6 +2091,43 @@ NI void c_host_address_nowait(void) { /* outside of what is mapped */
   }
   sink=sum(a,N); free(a);
 }
+NI void c_host_reads_device_copy(void) { /* host use of device memory */
+  double *a=mk(N,1);
+#pragma omp target data map(tofrom:a[0:N]) use_device_ptr(a)
+  sink=sum(a,N);
+  free(a);
+}
+NI void c_host_beside_device_copy(void) { /* ok */
+  double *a=mk(N,1), *own=a;
+#pragma omp target data map(to:a[0:N]) use_device_ptr(a)
+  {
+    sink=sum(own,N);
+#pragma omp target is_device_ptr(a)
+    for(int i=0;i<N;i++) a[i]+=1;
+  }
+  set(a,N,1); free(a);
+}
+NI void c_host_writes_device_memory(void) { /* host use of device memory+uninitialised data */
+  double *d=omp_target_alloc(N*8,0);
+  set(d,N,1);
+#pragma omp target is_device_ptr(d)
+  for(int i=0;i<N;i++) d[i]+=1;
+  omp_target_free(d,0);
+}
+NI void c_memory_of_the_initial_device(void) { /* ok */
+  double *h=omp_target_alloc(N*8,omp_get_initial_device());
+  set(h,N,1);
+#pragma omp target map(tofrom:h[0:N])
+  for(int i=0;i<N;i++) h[i]+=1;
+  sink=sum(h,N); omp_target_free(h,omp_get_initial_device());
+}
+NI void c_address_in_a_struct(void) { /* outside of what is mapped */
+  double *a=mk(N,1); /* the region maps it, and uses the host's address in the structure */
+  struct pt s={.n=N,.p=a};
+#pragma omp target firstprivate(s) map(tofrom:a[0:N])
+  for(int i=0;i<s.n;i++) s.p[i]+=1;
+  sink=sum(a,N); free(a);
+}
 NI void c_memcpy_swapped(void) { /* fatal error */
   double *a=mk(N,1), *d=omp_target_alloc(N*8,0);
   omp_target_memcpy(d,a,N*8,0,0,omp_get_initial_device(),0);
@@ -3211,6 +3248,11 @@ static const struct {
     CASE(kernel_cancel),
     CASE(host_address_of_mapped),
     CASE(host_address_nowait),
+    CASE(host_reads_device_copy),
+    CASE(host_beside_device_copy),
+    CASE(host_writes_device_memory),
+    CASE(memory_of_the_initial_device),
+    CASE(address_in_a_struct),
     CASE(memcpy_swapped),
     CASE(memcpy_swapped_before_a_map),
     CASE(memcpy_of_scopes),

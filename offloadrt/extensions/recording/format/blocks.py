@@ -504,6 +504,8 @@ class MemoryEvents:
     links: dict[int, str] = attrs.field(factory=dict)
     """Names of `declare target link` globals, by the address of the pointer through which the device finds each."""
     ends: dict[ArrayEnd, int] = attrs.field(factory=dict)
+    device_uses: dict[tuple[HostBlock | None, str, int, bool], None] = attrs.field(factory=dict)
+    """Uses of device memory by host code: the array of which it is a copy, the line before, the thread, a write?"""
     """The places where mapped arrays end, with their numbers."""
     _pending: dict[int, _Touches] = attrs.field(factory=dict)
     _taken: list[_Touches] = attrs.field(factory=list)
@@ -627,13 +629,22 @@ class MemoryEvents:
         """Return the number under which the recording lists a source line where a mapped array ends."""
         return self.ends.setdefault(end, len(self.ends))
 
-    def touched(self, thread: int, row: Row) -> None:
+    def touched(self, thread: int, row: Row, place: str) -> None:
         """Record a memory access of the host from the raw files; it happened since the thread's last record (step).
 
-        row: the slot (fixed-size row of the raw files) with the kind of access, the address and the bytes.
+        row: the slot (fixed-size row of the raw files) with the kind of access, the address and the bytes. place: the
+        line of the directive or routine before it.
         """
         self.has_host_touches = True
         kind, address, nbytes = a_of(row), row[2], row[3]
+        copy = self.device.at(address) if kind & EXACT and self.arrays.at(address) is None else None
+        if copy is not None and (
+            copy.host or (copy.is_given and copy.task is not None)
+        ):  # else a routine of LLVM's own
+            if len(self.device_uses) < _MOST_FINDINGS:
+                array = self.arrays.at(copy.host) if copy.host else None
+                self.device_uses[array, place, thread, bool(kind & STORES)] = None
+            return
         if kind == NEW_BLOCK and nbytes:  # a variable of the stack, which is mapped now
             new = self.arrays.spanned(address, nbytes, "")
             self._pending.setdefault(thread, []).append((new, address, nbytes, kind))

@@ -541,7 +541,7 @@ class Assembler:
             case Slot.FREE:
                 self._freed(thread, row)
             case Slot.TOUCH:
-                self.memory.touched(event.thread, row)
+                self.memory.touched(event.thread, row, thread.place or self.calls.last_place)
             case Slot.THREAD:
                 thread.since = row[4]
             case Slot.CALL:
@@ -610,6 +610,7 @@ class Assembler:
             thread.worked(event.row[4])
         place = self.add(thread, Step.DIRECTIVE, 0)
         self.calls.begin(event, self.task_of(thread), place)
+        thread.place = self.calls.last_place
         thread.deferring = event.row[2] if a_of(event.row) in DEFERRED else 0
 
     # the host's memory

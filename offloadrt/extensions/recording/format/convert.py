@@ -308,6 +308,7 @@ def _meta(
         halted=halted,
         separate_copies=list(memory.copies.findings),
         unset=_unset(process),
+        device_uses=[("" if use[0] is None else use[0].title, *use[1:]) for use in memory.device_uses],
         orders_left_out=bool(process.line("orders_left_out")),
         globals={str(line["name"]): int(line["size"]) for line in _globals(process)},
         algorithms=any(site.is_algorithm for site in calls.sites),

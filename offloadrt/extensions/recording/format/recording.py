@@ -238,10 +238,9 @@ class StopKind(enum.IntEnum):
 
 
 class EndKind(enum.IntEnum):
-    """How the memory of an array ends: for example, by a free or at the end of a function."""
+    """How the memory of an array ends: for example, by a free or a delete, or at the end of a function."""
 
     FREE = 0
-    """By free or delete."""
     REALLOC = 1
     """By a realloc that has moved the array elsewhere."""
     MUNMAP = 2
@@ -402,6 +401,8 @@ class Meta(msgspec.Struct, frozen=True):
     """Sentences that say where the program relies on separate copies of host and device; `blocks.py` finds them."""
     unset: list[tuple[str, str, int]] = []
     """Reads by host threads of their own variables that nobody has written: name, line and thread of each."""
+    device_uses: list[tuple[str, str, int, bool]] = []
+    """Uses of device memory by host code: array (empty: of none), directive before it, thread, whether it writes."""
     orders_left_out: bool = False
     """Whether threads ordered themselves by atomics and locks more often, or by more of them, than is recorded."""
     globals: dict[str, int] = {}

@@ -114,6 +114,8 @@ class RunningThread:
     `Dictionaries.ends`)."""
     orders: bool = False
     """Whether the thread has locked or unlocked something before OpenMP reported the thread."""
+    place: str = ""
+    """The line of its last directive or routine."""
     deferring: int = 0
     """The call of a routine in which it is and that is about to make a deferred task; 0: none."""
 

@@ -21,6 +21,7 @@ from offloadrt.extensions.checking.recorded import (
     BufferUsed,
     ConstantKnown,
     CopiesKnown,
+    DeviceMemoryUsed,
     EndUnseen,
     FreedMapped,
     KernelAccess,
@@ -137,11 +138,16 @@ class ObservedReplay:
     def ends(self) -> None:
         """Report, at the end of the program, reads of variables that were not set, and how the program died if it did.
 
-        Report also what the recording does not show, about which a checker can say nothing.
+        Report also uses of device memory by host code, unless the program requires that it can use that, and what the
+        recording does not show, about which a checker can say nothing.
         """
-        for name, where, thread in self._recording.meta.unset:
+        meta = self._recording.meta
+        for name, where, thread in meta.unset:
             self._tell(VariableUnset(f"host thread {thread}", name, where))
-        death = self._recording.meta.died
+        of_devices = [] if meta.requires & UNIFIED_SHARED_MEMORY else meta.device_uses
+        for name, where, thread, writes in of_devices:
+            self._tell(DeviceMemoryUsed(f"host thread {thread}", name, f"after {where}", writes))
+        death = meta.died
         if death is not None:
             self._tell(ProgramDied(death.how, death.where, death.message, death.is_at_exit))
         for what in self._unseen():

@@ -81,6 +81,8 @@ bool is_mapped(uint64_t host, uint64_t bytes) {
 }
 
 void array_allocated(uint64_t address, uint64_t host, uint64_t size, bool padded) {
+  if (padded && tracks_bytes())
+    track(address, size); /* the host must not touch it */
   pthread_mutex_lock(&tables);
   for (size_t i = 0; i < GONE; i++)
     if (address < gone[i].device + gone[i].size && gone[i].device < address + size)
