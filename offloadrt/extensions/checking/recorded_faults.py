@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -157,7 +158,10 @@ class RecordedFaults:
             advice = "Map what the kernel uses."
             if event.name:
                 self._unnamed[event.kernel, event.access.where] = ""
-                advice = f"The kernel reaches {event.section}: map the whole section of {name} that it uses."
+                more = f"the whole section of {name} that it uses"
+                if re.search(r"->|\.|%", name):
+                    more += ", and the other members of the structure, pointers as well"
+                advice = f"The kernel reaches {event.section}: map {more}."
             if event.is_shared:
                 advice = f"The kernel reaches beyond the memory of {name}."
             self.mistakes.add("outside of what is mapped", name, (told,), advice, name, (event.kernel, name))
