@@ -2091,6 +2091,29 @@ NI void c_host_address_nowait(void) { /* outside of what is mapped */
   }
   sink=sum(a,N); free(a);
 }
+static double buffers[2][N];
+static pthread_barrier_t filled;
+static void *fill(void *each) {
+  for(int r=0;r<4;r++) { set(buffers[each ? r%2 : 0],N,r); pthread_barrier_wait(&filled); }
+  return 0;
+}
+NI void drain(void *each) {
+  pthread_t filling; pthread_barrier_init(&filled,0,2); pthread_create(&filling,0,fill,each);
+  for(int r=0;r<4;r++) {
+    pthread_barrier_wait(&filled);
+    double *full=buffers[each ? r%2 : 0], s=0;
+#pragma omp target map(to:full[0:N]) map(tofrom:s)
+    for(int i=0;i<N;i++) s+=full[i];
+    sink=s;
+  }
+  pthread_join(filling,0); pthread_barrier_destroy(&filled);
+}
+NI void c_barrier_before_two_buffers(void) { /* ok */
+  drain(&filled);
+}
+NI void c_barrier_before_one_buffer(void) { /* race */
+  drain(0); /* it is filled again while the region may still copy it */
+}
 NI void c_host_reads_device_copy(void) { /* host use of device memory */
   double *a=mk(N,1);
 #pragma omp target data map(tofrom:a[0:N]) use_device_ptr(a)
@@ -3248,6 +3271,8 @@ static const struct {
     CASE(kernel_cancel),
     CASE(host_address_of_mapped),
     CASE(host_address_nowait),
+    CASE(barrier_before_two_buffers),
+    CASE(barrier_before_one_buffer),
     CASE(host_reads_device_copy),
     CASE(host_beside_device_copy),
     CASE(host_writes_device_memory),

@@ -12,12 +12,14 @@ enum { FLAGS = 4096, SEEN = 8, MOST = 1 << 18 /* slots of a thread: a program ma
 
 static _Atomic uint64_t addresses[FLAGS];
 static atomic_uint releases[FLAGS];
+static atomic_uint parties[FLAGS], former[FLAGS]; /* of a barrier: how many meet there, and its releases before it was made */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread uint32_t *acquired; /* by flag: the releases that the thread knows of */
 static __thread uint32_t written;
 static __thread bool flushed;           /* a flush came before */
 static __thread uint64_t seen[SEEN];    /* addresses that were loaded, and no flush has come since */
 static __thread uint32_t seen_count;
+static __thread uint32_t meeting; /* the releases of a barrier when all have come for whom the thread waits there */
 
 static int flag_of(uint64_t address, bool add) {
   uint32_t at = (uint32_t)(address * 0x9e3779b97f4a7c15u >> 52);
@@ -50,9 +52,24 @@ static void released(uint64_t address) {
     return;
   }
   pthread_mutex_lock(&mutex);
-  put_flag(address, true, atomic_fetch_add(&releases[flag], 1) + 1);
+  uint32_t before = atomic_fetch_add(&releases[flag], 1), all = atomic_load(&parties[flag]);
+  put_flag(address, true, before + 1);
   pthread_mutex_unlock(&mutex);
+  if (all)
+    meeting = before - (before - atomic_load(&former[flag])) % all + all;
   written++;
+}
+
+/* Who goes on from a barrier comes behind those who met there, and not behind one that has come again meanwhile. */
+EXPORT int pthread_barrier_init(pthread_barrier_t *, const pthread_barrierattr_t *, unsigned);
+EXPORT int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrierattr_t *attributes, unsigned count) {
+  REAL(pthread_barrier_init);
+  int flag = tracks_bytes() && recording() ? flag_of((uint64_t)barrier, true) : -1;
+  if (flag >= 0) {
+    atomic_store(&former[flag], atomic_load(&releases[flag]));
+    atomic_store(&parties[flag], count);
+  }
+  return real(barrier, attributes, count);
 }
 
 static void acquire(uint64_t address) {
@@ -60,6 +77,8 @@ static void acquire(uint64_t address) {
   uint32_t count = flag < 0 ? 0 : atomic_load(&releases[flag]);
   if (!count)
     return;
+  if (atomic_load(&parties[flag]) && meeting < count)
+    count = meeting;
   if (written == MOST) {
     leave_out();
     return;
