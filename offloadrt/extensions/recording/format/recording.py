@@ -769,8 +769,7 @@ class TaskTree:
         return {task for task in found if kinds[task] not in (TaskKind.INITIAL, TaskKind.IMPLICIT)}
 
     def _works(self, task: int) -> bool:
-        steps = set(self.columns["record.step"][self.rows(task)].tolist())
-        if steps.difference(_IDLE):
+        if set(self.columns["record.step"][self.rows(task)].tolist()).difference(_IDLE):
             return True
         return any(self._works(member) for team in self._forks(task) for member in self.members.get(team, ()))
 
