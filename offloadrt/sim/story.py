@@ -19,7 +19,7 @@ from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock, Simulatio
 from offloadrt.sim.scheduler import Actor, Scheduler
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_OTHERS: Final = tuple(f"{Path(str(module.__file__)).resolve().parent}/" for module in (trio, outcome))
+_OTHERS: Final = tuple(f"{Path(str(module.__file__)).resolve().parent}/" for module in (trio, outcome, traceback))
 _SCENARIOS: Final = f"{_PACKAGE / 'scenarios'}/"
 """Folder of the scenarios in a wheel. It lies inside the package, but its files are programs of the user."""
 

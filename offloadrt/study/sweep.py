@@ -107,7 +107,11 @@ class Keys:
         files = {name: digest_of_file(file) for name, file in policies.items() if file is not None}
         # Not what is varied: a run is the same whatever it is compared with.
         facts = [point.scenario, point.parameters, options.changed(), digest_of_sources(), program, profile, files]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
+        return _digest(*facts)
+
+
+def _digest(*facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def grid(scenario: Scenario, axes: Mapping[str, Sequence[Any]], options: RunSpec) -> list[Point]:
@@ -379,13 +383,14 @@ class SweepOutcome:
 
 
 def finished_points(file: Path) -> dict[str, Result]:
-    """Read the results in a sweep's file points.jsonl, by the runs' keys; a last line that was cut short is ignored."""
+    """Read the results in a sweep's file points.jsonl, by the runs' keys; lines that were cut or edited are ignored."""
     finished = {}
     if file.is_file():
         for line in file.read_bytes().splitlines():
             try:
                 row = msgspec.json.decode(line)
-                finished[row["key"]] = from_builtins(row["result"])
+                if row["digest"] == _digest(row["key"], row["result"]):
+                    finished[row["key"]] = from_builtins(row["result"])
             except (ValueError, KeyError, TypeError, RecursionError, msgspec.DecodeError):
                 continue
     return finished
@@ -482,7 +487,8 @@ class _appender:
 
     def __call__(self, point: Point, result: dict[str, Any]) -> None:
         if self.path is not None:
-            row = {"key": self.keys.of(point), "point": point.to_row(), "result": result}
+            key = self.keys.of(point)
+            row = {"key": key, "digest": _digest(key, result), "point": point.to_row(), "result": result}
             with writing(self.path):
                 self._file.write(msgspec.json.encode(row) + b"\n")
                 self._file.flush()

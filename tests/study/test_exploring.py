@@ -243,3 +243,19 @@ def test_what_is_no_token_is_refused(text: str, message: str) -> None:
 def test_a_strategy_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--strategy"):
         SchedulePlan.parse(text)
+
+
+@pytest.mark.parametrize("asked", [["--configuration", "nosuch"], ["--configuration", "usm"], ["--env", "HSA_XNACK=x"]])
+@pytest.mark.parametrize("faults", [[], ["--faults", "everywhere"]])
+def test_what_cannot_be_run_is_refused_and_no_finding(
+    asked: list[str], faults: list[str], script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", str(script), "--machine", "alex-a100", "--runs", "2", *asked, *faults]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and asked[1].removeprefix("HSA_XNACK=") in printed.err.splitlines()[-1]
+
+
+def test_what_ends_a_program_is_a_finding_though_one_line_tells_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["explore", "fig2_zerocopy", "n=64", "configuration=usm", "--env", "HSA_XNACK=0", "--runs", "1"]
+    assert main(asked) == 1
+    assert "Memory access fault by GPU" in capsys.readouterr().out

@@ -85,6 +85,19 @@ def test_a_line_that_was_cut_short_is_run_again(tmp_path: Path) -> None:
     assert len(finished_points(file)) == 6
 
 
+def test_a_line_whose_result_is_edited_or_of_another_run_is_run_again(tmp_path: Path) -> None:
+    points, file = grid(QUEUEING, AXES, RunSpec()), tmp_path / "points.jsonl"
+    first = sweep(points, InProcess(), file=file)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[0]["result"], rows[1]["result"] = rows[1]["result"], rows[0]["result"]
+    rows[2]["result"]["elapsed_s"] *= 2
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    pool = Counting()
+    again = sweep(points, pool, file=file)
+    assert pool.count == 3 and again.kept == 3
+    assert [result.elapsed_s for result in again.finished] == [result.elapsed_s for result in first.finished]
+
+
 def test_other_lines_of_the_file_are_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
     sweep(grid(QUEUEING, {"threads": (1, 2)}, RunSpec()), InProcess(), file=file)

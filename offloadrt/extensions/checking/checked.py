@@ -109,7 +109,7 @@ def check(
     except (UserError, ScriptFailed) as error:
         if not checkers:
             raise
-        fatal = next((cause for cause in _causes(error) if isinstance(cause, PROGRAM_ERRORS)), None)
+        fatal = next((cause for cause in causes_of(error) if isinstance(cause, PROGRAM_ERRORS)), None)
         failure = None if fatal is not None else error
     run, checker, costs = checkers[0]
     try:
@@ -247,7 +247,7 @@ def _require_told(name: str, run: Run) -> None:
         raise UserError(f"check: {why}; programs of OpenMP, OpenACC and CUDA are checked, and recordings")
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield the errors from which an error came (its causes and contexts), with groups of errors split up."""
     waiting = [error.__cause__, error.__context__]
     seen: set[int] = set()

@@ -165,8 +165,9 @@ def _searched(
 
     Shows how many runs are over and, from the time of the first one, how long the others will take. work: gets the
     executor, and a function to call after the first run and after each batch with what came out so far, the number of
-    runs made and the number of all.
+    runs made and the number of all. Raises UserError for a program that cannot be run as the command line asks.
     """
+    from offloadrt.study.errors import UserError
     from offloadrt.study.sweep import executor
 
     latest: T | None = None
@@ -183,7 +184,10 @@ def _searched(
                 latest = so_far
                 shown(stage, done, total)
 
-            return work(pool, advanced), False
+            found = work(pool, advanced)
+            if found.reference.is_refusal:
+                raise UserError(found.reference.detail)
+            return found, False
     except KeyboardInterrupt:
         if latest is None:
             raise

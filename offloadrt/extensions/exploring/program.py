@@ -24,10 +24,11 @@ import attrs
 import trio
 from trio.lowlevel import Task, add_instrument, remove_instrument
 
-from offloadrt.extensions.checking.checked import reports_mistakes, reports_runtime_faults
+from offloadrt.extensions.checking.checked import causes_of, reports_mistakes, reports_runtime_faults
 from offloadrt.extensions.exploring.invariants import held, unreturned, violations
 from offloadrt.extensions.exploring.schedules import CHECKED, ScheduleCase, Token, costs_with_a_range
 from offloadrt.extensions.exploring.strategies.recorded import Watched
+from offloadrt.machine.injection import ThreadDied
 from offloadrt.sim import SimulationError, story
 from offloadrt.sim.scheduler import SELF, Actor
 from offloadrt.sim.strategies import Strategy
@@ -35,7 +36,15 @@ from offloadrt.study.errors import ScriptFailed, UserError
 from offloadrt.study.reporting.results import measured_of
 from offloadrt.study.reporting.words import some
 from offloadrt.study.running import profiles
-from offloadrt.study.running.execution import ENDING_ERRORS, Supervisor, run_of, run_to_the_end, with_policies
+from offloadrt.study.running.execution import (
+    ENDING_ERRORS,
+    PROGRAM_ERRORS,
+    NeverAwaited,
+    Supervisor,
+    run_of,
+    run_to_the_end,
+    with_policies,
+)
 from offloadrt.study.running.run import Run
 from offloadrt.study.scripts import registry
 from offloadrt.study.scripts.definition import Scenario
@@ -63,6 +72,8 @@ class RunOutcome:
     """The error's full text, with its traceback if it has one, or the reports; else empty."""
     is_named: bool = False
     """Whether it is a documented error: one of the runtime or the driver library, or a UserError."""
+    is_refusal: bool = False
+    """Whether the request cannot be carried out, such as a memory configuration that the machine does not have."""
 
 
 def result_of(figures: Mapping[str, Value], names: Sequence[str]) -> RunOutcome:
@@ -103,7 +114,10 @@ def failure_of(error: BaseException) -> RunOutcome:
     if isinstance(inner, SimulationError):  # its message says which actor waits for which; that differs
         key = kind
     text = f"{kind}: {message}{where}" if message else f"{kind}{where}"
-    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *ENDING_ERRORS)))
+    ended = (*PROGRAM_ERRORS, ThreadDied)
+    of_program = isinstance(error, NeverAwaited) or any(isinstance(one, ended) for one in causes_of(error))
+    refusal = isinstance(error, UserError) and not of_program
+    return RunOutcome(key, text, True, detail, isinstance(inner, (UserError, *ENDING_ERRORS)), refusal)
 
 
 def _without_numbers(text: str) -> str:
@@ -448,7 +462,7 @@ class Replayed:
 
 
 def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()) -> Replayed:
-    """Repeat the run that a token describes. Raises UserError for an unreadable token or a missing program.
+    """Repeat the run that a token describes. Raises UserError for a token that cannot be read or run.
 
     text: the token. gear: the emulator's engine, which changes no result, only real time. checkers: their reports count
     as failures.
@@ -469,13 +483,11 @@ def replay(text: str, *, gear: str = "turbo", checkers: tuple[Checker, ...] = ()
         registry.reference(scenario), scenario.bind(token.parameters), options, token.results, checkers
     )
     fifo = ScheduleCase()
-    return Replayed(
-        token,
-        program,
-        program.run(token.case, token.case.strategy, hash=True),
-        program.run(fifo, fifo.strategy).outcome,
-        token.changed(digests_of(program)),
-    )
+    reference = program.run(fifo, fifo.strategy).outcome
+    if reference.is_refusal:
+        raise UserError(reference.detail)
+    ended = program.run(token.case, token.case.strategy, hash=True)
+    return Replayed(token, program, ended, reference, token.changed(digests_of(program)))
 
 
 _MOST = 4
