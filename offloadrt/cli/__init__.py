@@ -55,6 +55,9 @@ def _answered(tokens: Sequence[str] | None) -> int:
     from offloadrt.study.errors import ScriptFailed, UnknownParameter, UserError
 
     tokens = sys.argv[1:] if tokens is None else tokens
+    for name in ("stdout", "stderr"):  # None, or closed, where a shell or a service has closed it: `>&-`
+        if getattr(getattr(sys, name), "closed", True):
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.encoding.lower().startswith("utf"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our letters gets a mark for each
     try:

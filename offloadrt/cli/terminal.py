@@ -48,6 +48,9 @@ def console(stderr: bool = False) -> Console:
                 wide = least if isinstance(one, Table) and least > self.width else None
                 super().print(one, **{**options, "sep": " ", "width": wide, "crop": False})
 
+        def on_broken_pipe(self) -> None:
+            raise  # to `main`, which ends with 0; rich would end with 1, which means a finding
+
     stream = sys.stderr if stderr else sys.stdout
     if stream.isatty():
         return Wide(stderr=stderr, highlight=False)

@@ -8,6 +8,7 @@ writes the other in every step. `Simulation`, which steps the actors, is built o
 from __future__ import annotations
 
 import itertools
+import sys
 import types
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
@@ -16,6 +17,7 @@ from functools import partial
 from heapq import heappop, heappush, heappushpop
 from math import inf
 from threading import current_thread, get_ident
+from traceback import walk_tb
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import outcome
@@ -438,20 +440,24 @@ class Scheduler:
         if me is not None and me.sim is self and me.waits() and task_in_a_step() in (None, me.task):
             raise self.stepped_by_hand(me)
         if me is None or me.sim is not self or me.task is not task_in_a_step():
-            raise UnregisteredTask(f"t={self.now:g}: {_unregistered(self, me)}")
+            raise UnregisteredTask(f"t={self.now:g}: {unregistered(self, me)}")
         return me
 
     def in_wrong_thread(self) -> UnregisteredTask:
         """End the run because another thread of the operating system made a call; return the error for that call."""
         error = UnregisteredTask(
             f"t={self.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, "
-            "where no virtual time passes; a program's threads are actors: await run.parallel(body, num_threads=2)"
+            f"where no virtual time passes{_here()}; a program's threads are actors: await run.parallel(body, "
+            "num_threads=2)"
         )
         self.violation = self.violation or error
         return error
 
-    def stepped_by_hand(self, me: Actor) -> SimulationError:
-        """End the run because other code than the scheduler resumed ``me`` while it waits; return the error."""
+    def stepped_by_hand(self, me: Actor, error: BaseException | None = None) -> SimulationError:
+        """End the run because other code than the scheduler resumed ``me`` while it waits; return the error.
+
+        ``error``: what that code raised in ``me``, if anything.
+        """
         if me.waits_for is not None:
             me.waits_for.forget(me)
             me.waits_for = None
@@ -461,7 +467,7 @@ class Scheduler:
         self.running = me
         error = SimulationError(
             f"t={self.now:g}: {me.name} goes on while it waits: a coroutine of the run was stepped by hand, as with "
-            "send(None); only await lets virtual time pass"
+            f"send(None) or asyncio.run; only await lets virtual time pass{_here(error)}"
         )
         self.violation = self.violation or error
         return error
@@ -541,7 +547,7 @@ class Scheduler:
         return me.interrupted()
 
 
-def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
+def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
     """Return the error message for a primitive that was awaited by a task that is no actor of the run."""
     if inherited is not None and inherited.sim is sim:
         return (
@@ -549,6 +555,14 @@ def _unregistered(sim: Scheduler, inherited: Actor | None) -> str:
             "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
         )
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
+
+
+def _here(error: BaseException | None = None) -> str:
+    """Return the user's line that runs now, or that raised `error`, as ` (FILE:LINE)`; empty if there is none."""
+    from offloadrt.sim import story  # it imports this module
+
+    site = story.site(story.running(sys._getframe()) if error is None else walk_tb(error.__traceback__))
+    return site and f" ({site})"
 
 
 def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:

@@ -16,7 +16,7 @@ import outcome
 import trio
 
 from offloadrt.sim.errors import Deadlock, DetachedTrioCall, Livelock, SimulationError, UnregisteredTask
-from offloadrt.sim.scheduler import Actor, Scheduler
+from offloadrt.sim.scheduler import Actor, Scheduler, unregistered
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _OTHERS: Final = tuple(f"{Path(str(module.__file__)).resolve().parent}/" for module in (trio, outcome, traceback))
@@ -166,6 +166,7 @@ _INSTEAD: Final = {
     **dict.fromkeys(("Event", "Condition"), "offloadrt.sim.Signal(run.sim, 'name')"),
     **dict.fromkeys(("MemorySendChannel", "MemoryReceiveChannel"), "offloadrt.sim.Mailbox(run.sim, 'name')"),
     "NurseryManager": "run.sim.open_nursery()",
+    "CancelScope": "run.sim.move_on_after(seconds) or run.sim.fail_after(seconds)",
 }
 """What to write instead of a class of Trio's, for messages."""
 
@@ -181,8 +182,8 @@ def detached_call(sim: Scheduler, actor: Actor, frames: Frames) -> DetachedTrioC
     if called.startswith("trio.sleep"):
         instead = "write 'await t.compute(seconds)' for work, 'await run.sim.sleep(seconds)' for a pause"
     return DetachedTrioCall(
-        f"{site and f'{site}: '}t={sim.now:g}: {actor.name} calls {called or 'Trio'}, which works only inside "
-        f"'async with run.sim.attached():'; {instead}"
+        f"{site and f'{site}: '}t={sim.now:g}: {actor.name} calls {called or 'Trio (asyncio works nowhere)'}, which "
+        f"works only inside 'async with run.sim.attached():'; {instead}"
     )
 
 
@@ -190,7 +191,8 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "")
     """Return an error that explains `error` better, or `error` itself.
 
     A SimulationError that gives the reason `why` is returned if there is a `why`, or if `error` cannot be printed,
-    which would break Trio. DetachedTrioCall replaces Trio's complaint about a call by an actor that Trio does not step.
+    which would break Trio. DetachedTrioCall replaces Trio's complaint about a call by an actor that Trio does not step,
+    UnregisteredTask that about a primitive given to a nursery of Trio's, as in ``n.start_soon(run.sim.sleep, 1e-3)``.
     TypeError replaces the AttributeError of a wrong argument that the user's program has passed to this package.
     """
     try:
@@ -204,6 +206,11 @@ def explained(sim: Scheduler, actor: Actor, error: BaseException, why: str = "")
         explained = detached_call(sim, actor, traceback.walk_tb(error.__traceback__))
         explained.__cause__ = error
         return explained
+    lone = only_error(error) if isinstance(error, BaseExceptionGroup) else error
+    if isinstance(lone, TypeError) and str(lone).startswith("Trio got unexpected <generator object"):
+        refusal = UnregisteredTask(f"t={sim.now:g}: {unregistered(sim, actor)}")
+        refusal.__cause__ = None  # it is told once
+        return refusal.with_traceback(lone.__traceback__)
     if isinstance(error, AttributeError) and error.name is not None:
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         users = [place for place, frame in enumerate(frames) if is_users(frame.f_code.co_filename)]

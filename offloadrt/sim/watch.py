@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -243,6 +245,26 @@ class TrioWatch(trio.abc.Instrument):
             f"t={self.sim.now:g}: {task.name!r} {verb} something outside virtual time (a thread, socket, process or "
             f"signal); real time does not pass in a run: {HELP}"
         )
+
+
+def _forked(is_child: bool) -> None:
+    """End a run whose program calls `os.fork`, as the new process would go on with the run, too; it ends at once.
+
+    What another process of the standard library does, such as one of `multiprocessing`, is none of the run.
+    """
+    actor, caller = SELF.get(None), sys._getframe(1)
+    if actor is None or not story.is_users(caller.f_code.co_filename):
+        return
+    if is_child:
+        os._exit(0)
+    actor.sim.violation = actor.sim.violation or SimulationError(
+        f"{story.site([(caller, caller.f_lineno)])}: t={actor.sim.now:g}: {actor.name} calls os.fork, and a run is one "
+        "process; `subprocess`, `multiprocessing` and ranks, `run.mpiexec`, are others"
+    )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_parent=partial(_forked, False), after_in_child=partial(_forked, True))
 
 
 def _is_system_task(task: Task) -> bool:

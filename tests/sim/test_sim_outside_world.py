@@ -1,5 +1,7 @@
 """Waits for the world outside virtual time, and primitives awaited outside their run, are errors that say so."""
 
+import multiprocessing
+import os
 import socket
 import threading
 
@@ -44,6 +46,42 @@ def test_a_primitive_in_a_system_task_of_trio_is_told_the_same(sim):
 
     with pytest.raises(UnregisteredTask, match=r"outside its actors; use .*sim\.spawn\(fn\)"):
         sim.run(main)
+
+
+@pytest.mark.parametrize("gear", ["native", "turbo"])
+def test_a_primitive_given_to_a_nursery_of_trio_is_told_the_same(gear):
+    sim = Simulation(gear=gear)
+
+    async def main():
+        async with sim.attached(), trio.open_nursery() as nursery:
+            nursery.start_soon(sim.sleep, 1)
+
+    with pytest.raises(UnregisteredTask, match=r"^t=0: .* a plain Trio task \(a child of 'main'\); start it as an actor"):
+        sim.run(main)
+
+
+def test_a_fork_ends_the_run_and_the_new_process(sim):
+    ended = []
+
+    async def main():
+        child = os.fork()
+        await sim.sleep(1)
+        ended.append(os.waitpid(child, 0)[1])
+
+    with pytest.raises(SimulationError, match=r"^test_sim_outside_world\.py:\d+: t=0: main calls os\.fork, .* one process"):
+        sim.run(main)
+    assert ended in ([], [0])
+
+
+def test_processes_of_the_standard_library_are_none_of_the_run(sim):
+    async def main():
+        process = multiprocessing.get_context("fork").Process(target=os.getpid)
+        process.start()
+        process.join()
+        await sim.sleep(1)
+        return process.exitcode, sim.now
+
+    assert sim.run(main) == (0, 1)
 
 
 @pytest.mark.parametrize("seconds", [1e10, 1e300])

@@ -130,6 +130,7 @@ def test_the_error_of_a_sleep_says_where_it_is_and_what_to_write_instead():
         (waits_for_an_event, "trio.Event.wait", r"offloadrt.sim.Signal\(run.sim, 'name'\)"),
         (takes_a_lock, "trio.Lock", r"offloadrt.sim.Lock\(run.sim, 'name'\)"),
         (opens_a_nursery, "trio.NurseryManager", r"run.sim.open_nursery\(\)"),
+        (opens_a_scope, "trio.CancelScope", r"run.sim.move_on_after\(seconds\) or run.sim.fail_after\(seconds\)"),
     ],
 )
 def test_the_error_names_the_call_and_what_to_use_instead(raw, name, instead):
