@@ -352,6 +352,24 @@ def test_machine_files(text: str, message: str, tmp_path: Path, capsys: pytest.C
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("asked", [["list"], ["stats", "none.jsonl"]])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_the_shell_has_closed_changes_no_exit_code(asked: list[str], stream: str) -> None:
+    code = f"import sys; from offloadrt.cli import main; sys.{stream} = None; sys.exit(main({asked!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == (0 if asked == ["list"] else 2)
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ("" if stream == "stdout" or asked != ["list"] else done.stdout)
+
+
+def test_who_reads_one_line_of_a_table_is_no_finding() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m offloadrt machines | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
+
+
 def test_a_full_disk_below_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
     import subprocess
     import sys

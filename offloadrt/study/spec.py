@@ -208,9 +208,7 @@ class RunSpec:
     hash: Annotated[
         bool | None,
         Parameter(
-            help="Compute the trace hash: equal hashes mean equal runs, event by event.",
-            negative=(),
-            show_default=bool,
+            help="Compute the trace hash: equal hashes mean equal runs, event by event.", negative=(), show_default=bool
         ),
     ] = attrs.field(default=None, metadata=_APART)
     """Whether the trace is hashed; None: only if every event is recorded."""

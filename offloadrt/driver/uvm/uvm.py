@@ -202,13 +202,7 @@ class AccessCounterWorker:
 
 
 Advice = Literal[
-    "prefer_host",
-    "prefer_device",
-    "prefer_nothing",
-    "accessed_by",
-    "not_accessed_by",
-    "read_mostly",
-    "not_read_mostly",
+    "prefer_host", "prefer_device", "prefer_nothing", "accessed_by", "not_accessed_by", "read_mostly", "not_read_mostly"
 ]
 ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
 """CU_MEM_ADVISE_SET_PREFERRED_LOCATION with the CPU as location and with the device, UNSET_PREFERRED_LOCATION,
