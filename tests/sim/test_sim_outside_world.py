@@ -56,7 +56,7 @@ def test_a_primitive_given_to_a_nursery_of_trio_is_told_the_same(gear):
         async with sim.attached(), trio.open_nursery() as nursery:
             nursery.start_soon(sim.sleep, 1)
 
-    with pytest.raises(UnregisteredTask, match=r"^t=0: .* a plain Trio task \(a child of 'main'\); start it as an actor"):
+    with pytest.raises(UnregisteredTask, match=r"^t=0: .* a plain Trio task \(a child of 'main'\); start it as"):
         sim.run(main)
 
 
@@ -68,7 +68,7 @@ def test_a_fork_ends_the_run_and_the_new_process(sim):
         await sim.sleep(1)
         ended.append(os.waitpid(child, 0)[1])
 
-    with pytest.raises(SimulationError, match=r"^test_sim_outside_world\.py:\d+: t=0: main calls os\.fork, .* one process"):
+    with pytest.raises(SimulationError, match=r"^test_sim_outside_world\.py:\d+: t=0: main calls os\.fork"):
         sim.run(main)
     assert ended in ([], [0])
 
