@@ -352,7 +352,7 @@ async def _live(actor: Actor, fn: Callable[..., Awaitable[Any]], args: tuple[Any
     except BaseException as exc:
         why = ""
         if sim.running is not actor and actor.waits():
-            raise sim.stepped_by_hand(actor, exc) from exc
+            raise sim.stepped_by_hand(actor) from exc
         if isinstance(exc, trio.Cancelled):
             if actor.detached:
                 await actor.attach()

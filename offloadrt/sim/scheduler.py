@@ -8,7 +8,6 @@ writes the other in every step. `Simulation`, which steps the actors, is built o
 from __future__ import annotations
 
 import itertools
-import sys
 import types
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
@@ -17,7 +16,6 @@ from functools import partial
 from heapq import heappop, heappush, heappushpop
 from math import inf
 from threading import current_thread, get_ident
-from traceback import walk_tb
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import outcome
@@ -447,17 +445,13 @@ class Scheduler:
         """End the run because another thread of the operating system made a call; return the error for that call."""
         error = UnregisteredTask(
             f"t={self.now:g}: a call of the run was made in thread {current_thread().name!r} of the operating system, "
-            f"where no virtual time passes{_here()}; a program's threads are actors: await run.parallel(body, "
-            "num_threads=2)"
+            "where no virtual time passes; a program's threads are actors: await run.parallel(body, num_threads=2)"
         )
         self.violation = self.violation or error
         return error
 
-    def stepped_by_hand(self, me: Actor, error: BaseException | None = None) -> SimulationError:
-        """End the run because other code than the scheduler resumed ``me`` while it waits; return the error.
-
-        ``error``: what that code raised in ``me``, if anything.
-        """
+    def stepped_by_hand(self, me: Actor) -> SimulationError:
+        """End the run because other code than the scheduler resumed ``me`` while it waits; return the error."""
         if me.waits_for is not None:
             me.waits_for.forget(me)
             me.waits_for = None
@@ -467,7 +461,7 @@ class Scheduler:
         self.running = me
         error = SimulationError(
             f"t={self.now:g}: {me.name} goes on while it waits: a coroutine of the run was stepped by hand, as with "
-            f"send(None) or asyncio.run; only await lets virtual time pass{_here(error)}"
+            "send(None) or asyncio.run; only await lets virtual time pass"
         )
         self.violation = self.violation or error
         return error
@@ -555,14 +549,6 @@ def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
             "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
         )
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"
-
-
-def _here(error: BaseException | None = None) -> str:
-    """Return the user's line that runs now, or that raised `error`, as ` (FILE:LINE)`; empty if there is none."""
-    from offloadrt.sim import story  # it imports this module
-
-    site = story.site(story.running(sys._getframe()) if error is None else walk_tb(error.__traceback__))
-    return site and f" ({site})"
 
 
 def make_sleep(sim: Scheduler) -> Callable[[float], Awaitable[None]]:

@@ -118,9 +118,16 @@ def _gear(spec: RunSpec, attribute: attrs.Attribute[str], value: object) -> None
         raise UserError(f"--gear {value}: it can be {' or '.join(names)}")
 
 
-def _repeat(spec: RunSpec, attribute: attrs.Attribute[int], value: int) -> None:
-    if not 1 <= value <= MOST_RUNS:
-        raise UserError(f"--repeat {value}: it can be 1 to {MOST_RUNS:,}")
+def _repeat(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:
+    from offloadrt.kernels.integers import is_integer
+
+    if not is_integer(value) or not 1 <= value <= MOST_RUNS:
+        raise UserError(f"--repeat {value!r}: it can be 1 to {MOST_RUNS:,}")
+
+
+def _flag(spec: RunSpec, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool | None):
+        raise UserError(f"--{attribute.name.replace('_', '-')} {value!r:.80}: it can be True or False")
 
 
 def _texts(given: Sequence[str]) -> tuple[str, ...]:
@@ -129,18 +136,16 @@ def _texts(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _texts_by_name(given: Mapping[str, str] | None) -> Mapping[str, str]:
+def _by_name(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping | None):
+        raise UserError(f"{given!r:.80}: overrides, environment, inputs and range_end are dicts by name")
     return dict(given or {})
 
 
 def _ends(given: str | Mapping[str, str | float]) -> str | Mapping[str, str | float]:
     if isinstance(given, str):
         return {} if given == "mean" else given
-    return dict(given)
-
-
-def _ends_by_name(given: Mapping[str, str | float]) -> Mapping[str, str | float]:
-    return dict(given)
+    return _by_name(given)
 
 
 def _told(value: object) -> str:
@@ -182,9 +187,9 @@ class RunSpec:
         ),
     ] = attrs.field(default=None, metadata=_AXIS | _POLICY)
     """The lock policy (who enters the device table next) that the program gets; None is the program's own choice."""
-    overrides: Overrides = attrs.field(factory=dict, converter=_texts_by_name, eq=_pairs)
+    overrides: Overrides = attrs.field(factory=dict, converter=_by_name, eq=_pairs)
     """Entries of the machine's profile that are replaced, as in `{"alloc.cudaFree": "20 us"}`."""
-    environment: Environment = attrs.field(factory=dict, converter=_texts_by_name, eq=_pairs)
+    environment: Environment = attrs.field(factory=dict, converter=_by_name, eq=_pairs)
     """Environment variables of the program."""
     range_end: Annotated[str | Mapping[str, str | float], _FROM_PYTHON] = attrs.field(
         factory=dict, converter=_ends, eq=_pairs
@@ -193,7 +198,7 @@ class RunSpec:
     that are not named are taken at the mean. A text is the end of all of them.
     """
     inputs: Annotated[Mapping[str, str | float], _FROM_PYTHON] = attrs.field(
-        factory=dict, converter=_ends_by_name, eq=_pairs
+        factory=dict, converter=_by_name, eq=_pairs
     )
     """Quantiles of the program's inputs with a range, by name; a name of no input of the program is ignored."""
     seed: Seed = attrs.field(default=0, validator=_seed, metadata=_APART)
@@ -210,7 +215,7 @@ class RunSpec:
         Parameter(
             help="Compute the trace hash: equal hashes mean equal runs, event by event.", negative=(), show_default=bool
         ),
-    ] = attrs.field(default=None, metadata=_APART)
+    ] = attrs.field(default=None, validator=_flag, metadata=_APART)
     """Whether the trace is hashed; None: only if every event is recorded."""
     sample_phases: Annotated[
         bool,
@@ -219,11 +224,11 @@ class RunSpec:
             "result says with which error.",
             negative=(),
         ),
-    ] = attrs.field(default=False, metadata=_APART)
+    ] = attrs.field(default=False, validator=_flag, metadata=_APART)
     """Whether a few instances of the program's repeated phases stand for all (`Run.steps`)."""
     faults: Faults = attrs.field(default=(), converter=_texts)
     """Faults that are injected, each as `--faults` takes it (`machine/injection.py`)."""
-    record: Annotated[bool, _FROM_PYTHON] = attrs.field(default=False, metadata=_APART)
+    record: Annotated[bool, _FROM_PYTHON] = attrs.field(default=False, validator=_flag, metadata=_APART)
     """Whether every event is kept in memory, for a scenario that examines them."""
 
     @classmethod

@@ -51,6 +51,10 @@ LONGEST_S = 9.2e6
 """The longest time in seconds that 63 bits hold in picoseconds: 106 days."""
 
 
+class TimeOverflow(OverflowError):
+    """Raised for a virtual time that a trace cannot hold."""
+
+
 class Sink(Protocol):
     """Receives the rows of a trace (one for each event) and keeps them outside memory: a log, a Perfetto file."""
 
@@ -256,6 +260,7 @@ class Trace:
             for sink in reversed(self.sinks):
                 stack.callback(sink.close)
             self.flush()
+            _picoseconds(self._pending[-WIDTH:])  # raises OverflowError, before somebody asks for the hash
 
     def __enter__(self) -> "Trace":
         return self
@@ -416,7 +421,7 @@ def fault_phases(trace: Trace | None, sim: Simulation, device: int) -> Callable[
 def _picoseconds(block: Sequence[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
     """Return the times of a block, to the nearest picosecond."""
     if block and block[-WIDTH + 1] > LONGEST_S:
-        raise OverflowError(f"virtual time {block[-WIDTH + 1]:.3g} s: a trace reaches {LONGEST_S:.3g} s")
+        raise TimeOverflow(f"virtual time {block[-WIDTH + 1]:.3g} s: a trace reaches {LONGEST_S:.3g} s")
     return np.rint(np.array(block[1::WIDTH]) * PS_PER_S).astype("<i8")
 
 

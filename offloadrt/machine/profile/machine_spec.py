@@ -605,14 +605,14 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
     """Return (path, text) of a profile's file; messages show the path. Raises ProfileError."""
     if name in (known := _texts(kind.folder)):
         return f"{name}.toml", known[name]
-    if not (name.endswith(".toml") or Path(name).exists()):
+    if not (name.endswith(".toml") or (name and Path(name).exists())):
         others = kind.of_packages
         names = [*known, *others.points()]
-        near = [one for one in sorted(names, key=len) if name.lower() in one][:4] or get_close_matches(name, names)
+        near = [one for one in sorted(names, key=len) if name and name.lower() in one][:4] or get_close_matches(name, names)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         hint += f"; there are {', '.join(names)}"
         if name not in others.points():
-            raise ProfileError(name, "", f"is neither a {kind.name} that comes with offloadrt nor a file{hint}")
+            raise ProfileError(name or "''", "", f"is neither a {kind.name} that comes with offloadrt nor a file{hint}")
         given = others.load(name)
         try:
             name = str(Path(given() if callable(given) else given))

@@ -52,6 +52,7 @@ from offloadrt.study.scripts.definition import Scenario
 from offloadrt.study.scripts.parameters import Value
 from offloadrt.study.scripts.tracebacks import innermost, script_failure, script_line
 from offloadrt.study.spec import POLICIES, RunSpec
+from offloadrt.trace.recorder import LONGEST_S, TimeOverflow
 from offloadrt.trace.statistics import OTHER
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ def _execute_once(
         warnings=[
             *run.doubts,
             *_real_sleeps(scenario),
+            *_takes_long(run),
             *_oversubscribed(run),
             *_faults(run),
             *_unknown_uses(run),
@@ -192,6 +194,13 @@ def _options(
         return options
     begin = {name: value for name, value in options.items() if name in POLICIES or isinstance(value, dict)}
     return {**begin, "phases": "sampled", **options}
+
+
+def _takes_long(run: Run) -> list[str]:
+    """Return a warning if a run lasted longer than a trace can, which few programs do."""
+    if run.sim.now <= LONGEST_S:
+        return []
+    return [f"it took {run.sim.now / 86400:,.0f} days of virtual time; a kernel's costs are per iteration"]
 
 
 def _oversubscribed(run: Run) -> list[str]:
@@ -310,6 +319,9 @@ def run_to_the_end(
         inner = innermost(error)
         if isinstance(inner, UserError):
             raise inner from None
+        if isinstance(inner, TimeOverflow):
+            why = "--log, --hash, why, report and timeline need one; costs of a kernel are per iteration"
+            raise UserError(f"{inner}; {why}") from None
         if isinstance(inner, SourceRefused) or (registry.is_shipped(scenario) and isinstance(inner, ENDING_ERRORS)):
             raise UserError(str(inner)) from None
         if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):

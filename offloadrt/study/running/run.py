@@ -117,6 +117,8 @@ class Run:
         from offloadrt.trace import Calls, Trace
 
         spec = RunSpec.of(spec, fields)
+        if wrong := [sink for sink in sinks if not hasattr(sink, "write") or not hasattr(sink, "close")]:
+            raise UserError(f"sinks: {wrong[0]!r:.80} is no sink of a trace, which has write(rows) and close()")
         self.seed = spec.seed
         strategy = strategy_of(spec.strategy, spec.seed)
         self.sim = Simulation(gear=spec.gear, strategy=strategy, seed=spec.seed, causal_log=causal_log)
@@ -127,7 +129,10 @@ class Run:
             self.sim.observer = self.trace
         self._built: Built | None = None
         self._spec = profiles.load(
-            spec.machine or DEFAULT_MACHINE, spec.overrides, spec.range_end or "mean", spec.runtime
+            DEFAULT_MACHINE if spec.machine is None else spec.machine,
+            spec.overrides,
+            spec.range_end or "mean",
+            spec.runtime,
         )
         self._environment = spec.environment
         self._forced = {name: value for name, value in spec.policies.items() if value is not None}

@@ -195,8 +195,12 @@ def scenario(
     """
 
     def decorate(function: Function) -> Scenario:
+        if isinstance(function, str):
+            raise ScenarioRefused(f"@scenario({function!r}): its options have names, as in @scenario(machine='t4')")
         if not inspect.isfunction(function) or not inspect.iscoroutinefunction(function):
-            raise ScenarioRefused(f"scenario {getattr(function, '__name__', repr(function))}: write it as `async def`")
+            raise ScenarioRefused(
+                f"scenario {getattr(function, '__name__', f'{function!r:.80}')}: write it as `async def`"
+            )
         parameters = parameters_of(function)
         axes = {axis: tuple(values) for axis, values in (sweep or {}).items()}
         for axis, values in axes.items():
@@ -208,15 +212,15 @@ def scenario(
                 parameters[axis].check(value)
         for point in figure.published if figure is not None else ():
             _check_published(point, parameters, function.__name__)
-        for shrunk in shrinks:
+        for shrunk in _names(shrinks):
             if shrunk not in parameters or parameters[shrunk].type is not int:
                 raise ScenarioRefused(
                     f"scenario {function.__name__}: shrinks names {shrunk}, which is no parameter with a whole number"
                 )
         return Scenario(
             name=name or function.__name__, function=function, machine=machine, runtime=runtime,
-            parameters=parameters, figure=figure, sweep=axes, measures=tuple(measures), results=tuple(results),
-            shrinks=tuple(shrinks), kernels=kernels,
+            parameters=parameters, figure=figure, sweep=axes, measures=_names(measures), results=_names(results),
+            shrinks=_names(shrinks), kernels=kernels,
             path=Path(inspect.getsourcefile(function) or function.__code__.co_filename).resolve(),
         )  # fmt: skip
 

@@ -134,6 +134,11 @@ class Range:
     low: float | None = None
     high: float | None = None
 
+    def __attrs_post_init__(self) -> None:
+        for end in (self.low, self.high):
+            if not isinstance(end, int | float | None):
+                raise TypeError(f"Range: its ends are numbers or None, and {end!r:.80} is neither")
+
     def holds(self, value: float) -> bool:
         """Tell whether `value` lies in the range."""
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
@@ -244,7 +249,10 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     Raises ScenarioRefused, with a message for the script's author, when the signature is not readable.
     """
     owner = f"scenario {function.__name__}"
-    hints = typing.get_type_hints(function, include_extras=True)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ScenarioRefused(f"{owner}: a type in its signature is unknown: {error}") from None
     arguments = list(inspect.signature(function).parameters.values())
     if not arguments:
         raise ScenarioRefused(f"{owner}: the function takes the run as its first argument")
