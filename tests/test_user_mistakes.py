@@ -255,7 +255,11 @@ REFUSED = [
         "scenario s returned coroutine",
     ),
     ("s = scenario(scenario)", "scenario scenario: write it as `async def`"),
-    ("s = scenario('s')", "scenario 's': write it as `async def`"),
+    ("s = scenario('t4')", "@scenario('t4'): its options have names, as in @scenario(machine='t4')"),
+    (
+        "@scenario\nasync def s(run: Run) -> 'Nosuch': ...",
+        "scenario s: a type in its signature is unknown: name 'Nosuch'",
+    ),
     ("@scenario\n@scenario\nasync def s(run: Run) -> None: ...", "write it as `async def`"),
     ("@scenario\nasync def s(run: Run) -> int:\n    return 3", "scenario s returned int; it returns a dict of figures"),
     (

@@ -48,17 +48,10 @@ _WORTH_A_POOL_S = 6.0
 
 @app.command
 def run(
-    scenario: ScenarioName,
-    /,
-    *parameters: ParameterValues,
-    spec: RunSpec = DEFAULTS,
-    log: Path | None = None,
-    perfetto: Path | None = None,
-    figure: Path | None = None,
-    draws: DrawCount = None,
-    budget: str | None = None,
+    scenario: ScenarioName, /, *parameters: ParameterValues, spec: RunSpec = DEFAULTS, log: Path | None = None,
+    perfetto: Path | None = None, figure: Path | None = None, draws: DrawCount = None, budget: str | None = None,
     json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Run a scenario once and show what it measured, how sure that is, and where the time went.
 
     Parameters
@@ -136,22 +129,11 @@ def run(
 
 @app.command
 def sweep(
-    scenario: ScenarioName,
-    /,
-    *axes: str,
-    out: Path | None = None,
-    jobs: Jobs = None,
-    executor: ExecutorKind = "process",
-    draws: DrawCount = None,
-    budget: str | None = None,
-    x: str | None = None,
-    y: str | None = None,
-    series: str = "",
-    scale: Literal["log", "linear"] | None = None,
-    full: Annotated[bool, Parameter(negative=())] = False,
-    spec: RunSpec = DEFAULTS,
-    json: Json = False,
-) -> int:
+    scenario: ScenarioName, /, *axes: str, out: Path | None = None, jobs: Jobs = None,
+    executor: ExecutorKind = "process", draws: DrawCount = None, budget: str | None = None, x: str | None = None,
+    y: str | None = None, series: str = "", scale: Literal["log", "linear"] | None = None,
+    full: Annotated[bool, Parameter(negative=())] = False, spec: RunSpec = DEFAULTS, json: Json = False,
+) -> int:  # fmt: skip
     """Run a scenario over all combinations of values; write tables and a figure.
 
     Finished runs are kept in OUT/points.jsonl: the same command, started again, runs only what is missing.
@@ -246,20 +228,11 @@ def sweep(
 
 @app.command
 def compare(
-    scenario: ScenarioName,
-    /,
-    *parameters: str,
-    baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
-    measure: Annotated[list[str] | None, Parameter(negative=())] = None,
-    draws: DrawCount = None,
-    budget: str | None = None,
-    spec: RunSpec = DEFAULTS,
-    jobs: Jobs = None,
-    executor: ExecutorKind = "process",
-    out: Path | None = None,
-    perfetto: Path | None = None,
-    json: Json = False,
-) -> None:
+    scenario: ScenarioName, /, *parameters: str, baseline: Annotated[list[str] | None, Parameter(negative=())] = None,
+    measure: Annotated[list[str] | None, Parameter(negative=())] = None, draws: DrawCount = None,
+    budget: str | None = None, spec: RunSpec = DEFAULTS, jobs: Jobs = None, executor: ExecutorKind = "process",
+    out: Path | None = None, perfetto: Path | None = None, json: Json = False,
+) -> None:  # fmt: skip
     """Run a scenario with several values of a parameter and set the runs side by side.
 
     Shows the ratio of each figure to the baseline's; the share of the draws (runs with random costs) in which each

@@ -176,16 +176,10 @@ class Simulation(Scheduler, trio.abc.Clock):
     )  # fmt: skip
 
     def __init__(
-        self,
-        *,
-        gear: Gear = "native",
-        strategy: Strategy | None = None,
-        seed: int = 0,
-        observer: Observer | None = None,
-        causal_log: ResumptionObserver | None = None,
-        slice: int = SLICE,
+        self, *, gear: Gear = "native", strategy: Strategy | None = None, seed: int = 0,
+        observer: Observer | None = None, causal_log: ResumptionObserver | None = None, slice: int = SLICE,
         livelock_limit: int = 1_000_000,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if gear not in ("native", "turbo"):
             raise ValueError(f"gear is {gear!r}; it can be 'native' or 'turbo'")
         super().__init__(gear == "turbo", observer, causal_log)
@@ -224,13 +218,9 @@ class Simulation(Scheduler, trio.abc.Clock):
         return Nursery(self)
 
     def spawn(
-        self,
-        fn: Callable[..., Awaitable[Any]],
-        *args: Any,
-        name: str | None = None,
-        daemon: bool = False,
+        self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None, daemon: bool = False,
         serves: Mailbox | None = None,
-    ) -> Actor:
+    ) -> Actor:  # fmt: skip
         """Start an actor that runs ``await fn(*args)``. The run's end does not wait for a ``daemon``.
 
         ``serves``, for a daemon: the mailbox from which ``fn`` gets a message before it does anything that others can

@@ -409,14 +409,10 @@ def check_other(file: Path, scenario: str) -> None:
 
 
 def sweep(
-    points: Sequence[Point],
-    pool: Executor,
-    *,
-    jobs: int = 1,
-    file: Path | None = None,
+    points: Sequence[Point], pool: Executor, *, jobs: int = 1, file: Path | None = None,
     advanced: Callable[[SweepOutcome], None] | None = None,
     enough: Callable[[SweepOutcome], bool] = lambda outcome: False,
-) -> SweepOutcome:
+) -> SweepOutcome:  # fmt: skip
     """Run the points (runs of a sweep) that have no result in `file`, `jobs` at a time, on `pool`.
 
     Each result is appended to `file`; `advanced` is called after each. When `enough` returns True, no further run is

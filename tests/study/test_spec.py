@@ -150,3 +150,33 @@ def test_all_ranges_at_one_end_leave_none_for_another() -> None:
     assert RunSpec(range_end="mean") == RunSpec()
     with pytest.raises(UserError, match="range_end low: it is of all ranges"):
         RunSpec(range_end="low").with_ends({"table.insert": "high"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"machine": ""}, r"^'': is neither a machine"),
+        ({"hash": "x"}, r"^--hash 'x': it can be True or False"),
+        ({"record": 3}, r"^--record 3: it can be True or False"),
+        ({"sample_phases": "no"}, r"^--sample-phases 'no': it can be True or False"),
+        ({"repeat": "x"}, r"^--repeat 'x': at least once"),
+        ({"environment": 3}, r"^3: overrides, environment, inputs and range_end are dicts by name"),
+        ({"overrides": ["jitter"]}, r"are dicts by name"),
+        ({"sinks": [3]}, r"^sinks: 3 is no sink of a trace"),
+    ],
+)
+def test_what_no_run_can_be_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Run(**fields)
+
+
+@pytest.mark.parametrize("fields", [{"hash": True}, {"record": True}])
+def test_a_run_that_is_too_long_for_a_trace_says_so(fields: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "long.py"
+    path.write_text(
+        "from offloadrt import Run, scenario\n\n\n@scenario\nasync def long(run: Run, days: int = 200):\n"
+        "    async def body(t):\n        await t.compute(days * 86400.0)\n\n    await run.parallel(body)\n"
+    )
+    with pytest.raises(UserError, match=r"^virtual time 1\.73e\+07 s: a trace reaches 9\.2e\+06 s; --log"):
+        execute(find_scenario(str(path)), spec=RunSpec(**fields))
+    assert execute(find_scenario(str(path))).warnings[0].startswith("it took 200 days of virtual time")

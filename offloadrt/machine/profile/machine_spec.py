@@ -608,7 +608,9 @@ def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
     if not (name.endswith(".toml") or (name and Path(name).exists())):
         others = kind.of_packages
         names = [*known, *others.points()]
-        near = [one for one in sorted(names, key=len) if name and name.lower() in one][:4] or get_close_matches(name, names)
+        near = [one for one in sorted(names, key=len) if name and name.lower() in one][:4] or get_close_matches(
+            name, names
+        )
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         hint += f"; there are {', '.join(names)}"
         if name not in others.points():

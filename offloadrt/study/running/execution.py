@@ -292,13 +292,9 @@ def _on_its_machine(scenario: Scenario, spec: RunSpec) -> RunSpec:
 
 
 def run_to_the_end(
-    run: Run,
-    scenario: Scenario,
-    parameters: Mapping[str, Value],
-    supervisor: Supervisor | None = None,
-    *,
+    run: Run, scenario: Scenario, parameters: Mapping[str, Value], supervisor: Supervisor | None = None, *,
     measure: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """Run the scenario's function as the first actor, in the supervisor's context; return what the function returned.
 
     measure: whether to measure the whole run if the program marks no window. Raises UserError, ScriptFailed.

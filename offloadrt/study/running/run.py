@@ -102,14 +102,9 @@ class Run:
     # With slots, a script that sets what is no attribute gets an error instead of being ignored.
 
     def __init__(
-        self,
-        spec: RunSpec | None = None,
-        *,
-        sinks: Sequence[Any] = (),
-        causal_log: CausalObserver | None = None,
-        on_progress: Callable[[int, int], object] | None = None,
-        **fields: Any,
-    ) -> None:
+        self, spec: RunSpec | None = None, *, sinks: Sequence[Any] = (), causal_log: CausalObserver | None = None,
+        on_progress: Callable[[int, int], object] | None = None, **fields: Any,
+    ) -> None:  # fmt: skip
         from offloadrt.machine.injection import Injector
         from offloadrt.sim import Simulation
         from offloadrt.study.running import building, profiles
@@ -306,13 +301,9 @@ class Run:
         return list(await self.program.parallel(body, num_threads=num_threads))
 
     async def mpiexec(
-        self,
-        main: Callable[[Process], Awaitable[Any]],
-        n: int | None = None,
-        *,
-        nodes: int | None = None,
+        self, main: Callable[[Process], Awaitable[Any]], n: int | None = None, *, nodes: int | None = None,
         gpus_per_node: int | None = None,
-    ) -> list[Any]:
+    ) -> list[Any]:  # fmt: skip
         """Run `await main(process)` in each of `n` processes on `nodes` nodes, as `mpiexec -n` does.
 
         Omitted counts come from `options.num_processes`, `num_nodes` and `num_devices`. Each node is a machine of its
