@@ -159,7 +159,7 @@ def test_all_ranges_at_one_end_leave_none_for_another() -> None:
         ({"hash": "x"}, r"^--hash 'x': it can be True or False"),
         ({"record": 3}, r"^--record 3: it can be True or False"),
         ({"sample_phases": "no"}, r"^--sample-phases 'no': it can be True or False"),
-        ({"repeat": "x"}, r"^--repeat 'x': at least once"),
+        ({"repeat": "x"}, r"^--repeat 'x': it can be 1 to"),
         ({"environment": 3}, r"^3: overrides, environment, inputs and range_end are dicts by name"),
         ({"overrides": ["jitter"]}, r"are dicts by name"),
         ({"sinks": [3]}, r"^sinks: 3 is no sink of a trace"),
