@@ -203,7 +203,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy by a kernel (a blit), not in the stream's queue; then ``move`` moves the bytes, and ``done`` is set."""
+        """Copy (h2d, d2h or d2d) by a kernel, beside the stream's queue; then call ``move``, and set ``done``."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")

@@ -234,7 +234,7 @@ class Device(ABC):
         return FaultStatistics(0, 0, 0, 0.0, 0.0, 0, 0.0, 0.0)
 
     def add_moved(self, direction: str, nbytes: int) -> None:
-        """Count ``nbytes`` bytes that a kernel has copied (a blit copy) in ``bytes_moved``."""
+        """Add bytes that a kernel has copied (a blit copy) to ``bytes_moved``. direction: h2d, d2h or d2d."""
         self._blits[direction] = self._blits.get(direction, 0) + nbytes
 
     def bytes_moved(self) -> dict[str, int]:

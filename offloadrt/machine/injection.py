@@ -170,7 +170,7 @@ class Injector:
             self.fail(device, DeviceFailure("page_fault", why))
 
     async def transfer(self, direction: str, engine: str) -> float:
-        """Return how many times longer a transfer by an engine takes; never return if an injected fault blocks it."""
+        """Return how many times longer a transfer (h2d, d2h) by an engine takes; never return if a fault blocks it."""
         if self.strike("stuck", direction, f"{engine} is stuck"):
             await Signal(self._sim, f"{engine}, which is stuck").wait()
         fault = self.strike("slow", direction, f"{engine} is slow")

@@ -63,7 +63,7 @@ class Caretaker:
         self._daemons[actor.index] = cancel
 
     def gave(self, actor: Actor) -> None:
-        """Forget a daemon that has ended or now has a Trio task. After a cancellation, the last call ends `wait`."""
+        """Forget a daemon that has ended, or whose own Trio task can cancel it. The last ends a cancelled `wait`."""
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 

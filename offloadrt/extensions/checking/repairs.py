@@ -92,7 +92,7 @@ class Costs(Trace):
         return _ps(self._sim.now)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Ignore an event of this kind; the times are taken from other events, which `by` gets.
+        """Ignore an event of this kind (what, in_s: its text and time); times come from other events, which `by` gets.
 
         The parameters are those of `Trace.aside`.
         """

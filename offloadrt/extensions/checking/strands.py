@@ -122,9 +122,9 @@ class EndedChains:
     _chains: list[tuple[int, int]] = attrs.field(factory=list)
 
     def add(self, chain: int, epoch: int) -> None:
-        """Add a chain whose last strand (thread, task, queue) has ended.
+        """Let a chain of strands be continued: its last strand (thread, task or queue) has ended.
 
-        chain, epoch: its entry in vector clocks, and the last value of that entry.
+        chain: the index of its entry in all vector clocks. epoch: the last value of that entry.
         """
         self._chains.append((chain, epoch))
 
@@ -291,7 +291,7 @@ class Strands:
         strand.clock.begin_epoch(strand.chain)
 
     def take_over(self, what: Hashable, queue: WorkQueue | None = None) -> None:
-        """Record that the running strand (host thread or task) has awaited all signals of `what`, and comes after them.
+        """Record that the running strand (host thread or task) comes after all that was signalled under the key `what`.
 
         queue: if given, later work of this queue comes after that, instead of the running strand.
         """

@@ -167,7 +167,10 @@ class Versions:
             host.left = mine.value
 
     def not_brought(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> bool:
-        """Attach `doubt` to device bytes that a map did not copy, if they differ on the host; tell whether any do."""
+        """Attach `doubt` to device bytes that a map did not copy, if they differ on the host; tell whether any do.
+
+        entry: the mapping.
+        """
         differ = [mine for host, mine in self._pairs(device, entry, host_begin, nbytes) if _differ(mine.value, host)]
         for mine in differ:
             mine.doubt = mine.doubt or doubt
@@ -233,7 +236,10 @@ class Versions:
                     cell.version = self._last  # a race: the copy could also have come later
 
     def device_maybe_written(self, device: int, begin: int, end: int, entry: Entry | None) -> None:
-        """Treat the host's and the device's copy as equally new, as an unknown kernel may have written to either."""
+        """Treat the host's and the device's copy as equally new, as an unknown kernel may have written to either.
+
+        entry: the mapping of the bytes; None if they are not mapped.
+        """
         if entry is None:
             written = self._device(device).replace(begin, end)
             written.version, written.value = 0, None

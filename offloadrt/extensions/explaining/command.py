@@ -116,7 +116,7 @@ def why(
 
 
 def printed(page: Page, draws: int | None = 0) -> Iterable[RenderableType]:
-    """Yield what `why` prints of a page; `draws` (random samples of the uncertain costs) is the number asked for."""
+    """Yield what the command `why` prints of its findings (`page`). draws: how many random samples were asked for."""
     from rich.markup import escape
 
     from offloadrt.cli.render import table_of

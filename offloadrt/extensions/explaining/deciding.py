@@ -320,7 +320,7 @@ def turned(points: Sequence[Point], nominal: Sequence[Result], drawn: DrawnRuns)
     """Return sentences on steps from one swept value to the next that are faster in some draws and slower in others.
 
     A draw is a run with a random sample of the uncertain costs. The step that is reversed most often comes first.
-    points, nominal: the runs and their results with each range at its mean. drawn: the runs with random samples.
+    points: the sweep's runs. nominal: their results with every uncertain cost at its mean. drawn: runs with samples.
     """
     places = [point.axis_values for point in points]
     numbers = {tuple(place.values()): number for number, place in enumerate(places)}

@@ -220,7 +220,7 @@ class Lanes:
         return True
 
     def finish(self, time_ps: int) -> None:
-        """End all open slices of resources, at a time in picoseconds."""
+        """End all bars that show resources in use and are still open, at a time in picoseconds."""
         for what in list(self._open):
             while what in self._open:
                 self.end(time_ps, what)

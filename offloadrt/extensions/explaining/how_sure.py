@@ -61,10 +61,11 @@ class Dependence:
 
 @attrs.frozen
 class Robustness:
-    """Says how sure the sentence of `why` is that names what limits a run.
+    """Says how sure the command `why` is of its sentence, which names what limits a run.
 
     draws: the number of draws, which are runs with random samples of the uncertain costs. holds: in how many of them
-    the sentence holds. depends_on: the uncertain entries that decide this. others: what limits the run in other draws.
+    the sentence holds. depends_on: the uncertain entries of the machine's profile that decide this. others: what limits
+    the run in other draws.
     """
 
     holds: int

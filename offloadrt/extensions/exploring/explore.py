@@ -368,8 +368,8 @@ def shrink(
 ) -> Shrunk:
     """Make a failing run smaller; return the smallest run found that fails in the same way.
 
-    case: the run's schedule, costs and faults. outcome, reference: the run's outcome, and that without these. plan: the
-    plan of schedules from which the case came. After KeyboardInterrupt, return the smallest run found until then.
+    case: the run's schedule, costs and faults. outcome: how it ended. reference: how the program ends unchanged. plan:
+    the plan of schedules from which the case came. After KeyboardInterrupt, return the smallest run found until then.
     """
     shrunk = Shrunk(program, case, outcome, reference)
     with suppress(KeyboardInterrupt), patient_collector():

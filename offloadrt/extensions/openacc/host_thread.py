@@ -216,7 +216,7 @@ ACC_ASYNC_NOVAL = -1
 ACC_ASYNC_SYNC = -2
 """The value of an `async` clause that means the same as no clause (OpenACC 3.3, section 2.16): no queue is used."""
 
-Running = Coroutine[Any, Any, object]
+AwaitableDirective = Coroutine[Any, Any, object]
 """What a directive's method returns. The clauses have been lowered; the directive runs when it is awaited."""
 
 
@@ -277,7 +277,9 @@ class HostThread(ProgramThread):
         _check_any("data", clauses, "copy(a)")
         return Data(self, clauses, async_, wait)
 
-    def enter_data(self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()) -> Running:
+    def enter_data(
+        self, *clauses: DataClause, async_: int | None = None, wait: int | Sequence[int] = ()
+    ) -> AwaitableDirective:
         """Run ``enter data``: each item gets one more dynamic reference.
 
         async_: the async queue in which it runs; None: the host waits. wait: queues after whose work it runs.
@@ -291,7 +293,7 @@ class HostThread(ProgramThread):
         finalize: bool = False,
         async_: int | None = None,
         wait: int | Sequence[int] = (),
-    ) -> Running:
+    ) -> AwaitableDirective:
         """Run ``exit data``: each item loses one dynamic reference, or all with `finalize`. Absent data is ignored.
 
         async_: the async queue in which it runs; None: the host waits. wait: queues after whose work it runs.
@@ -306,7 +308,7 @@ class HostThread(ProgramThread):
         if_present: bool = False,
         async_: int | None = None,
         wait: int | Sequence[int] = (),
-    ) -> Running:
+    ) -> AwaitableDirective:
         """Run ``update host(…) device(…)`` on the current device.
 
         Raises NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data
@@ -359,7 +361,7 @@ class HostThread(ProgramThread):
         iterations: int | None = None,
         async_: int | None = None,
         wait: int | Sequence[int] = (),
-    ) -> Running:
+    ) -> AwaitableDirective:
         """Run a ``parallel loop``: a kernel with these arguments on the current device.
 
         arguments: in the kernel's order. An array that no clause names is copied in and out (or as `default` says),
@@ -379,7 +381,7 @@ class HostThread(ProgramThread):
         default: Default = "copy",
         async_: int | None = None,
         wait: int | Sequence[int] = (),
-    ) -> Running:
+    ) -> AwaitableDirective:
         """Run a ``kernels`` construct: a kernel whose launch configuration the compiler chooses.
 
         data: the data clauses. default: how an array that no clause names is mapped.
@@ -398,7 +400,7 @@ class HostThread(ProgramThread):
         iterations: int | None,
         async_: int | None,
         wait: int | Sequence[int],
-    ) -> Running:
+    ) -> AwaitableDirective:
         launch = construct_launch(
             construct, kernel, arguments, teams, threads, iterations, clauses=("num_gangs", "vector_length")
         )
@@ -414,7 +416,7 @@ class HostThread(ProgramThread):
 
     # queues
 
-    def wait(self, *values: int, async_: int | None = None) -> Running:
+    def wait(self, *values: int, async_: int | None = None) -> AwaitableDirective:
         """Run ``wait(…)``: wait for these queues of the current device, or without values for all of them.
 
         With `async_`, the queue of that number waits, and not the host. Raises the error of a kernel in a queue.
@@ -443,7 +445,7 @@ class HostThread(ProgramThread):
         wait: int | Sequence[int] = (),
         device: int | None = None,
         unmaps: Sequence[MapItem] = (),
-    ) -> Running:
+    ) -> AwaitableDirective:
         """Return a coroutine that runs `work`, the body of a directive, after the async queues in `wait`.
 
         name: the directive's name in errors and traces. work: called with the device and the directive's queue. async_:

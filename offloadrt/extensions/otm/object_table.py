@@ -254,7 +254,7 @@ class ManagedObject:
 class ObjectTable:
     """The objects (arrays that target regions use) of one device, with where each lies and the bytes that they take.
 
-    Raises ProfileError when the profile lacks an entry.
+    Raises ProfileError when the machine's profile lacks an entry that OTM needs.
     """
 
     def __init__(self, spec: MachineSpec, device: Device, program: HostProgram) -> None:

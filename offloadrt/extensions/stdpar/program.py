@@ -190,8 +190,8 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """Make an array on the thread's stack, or with the kind ``heap`` on the C library's heap.
 
-        Without system USM the device can use neither. fill: the first values. kind: every other kind means the stack.
-        align: in bytes.
+        Without system USM the device can use neither. fill: the first values. phantom: whether it has none, so that
+        only its time is modelled. kind: every other kind means the stack. align: in bytes.
         """
         made = super().array(name, shape, dtype, fill, phantom, kind, align)
         self.runtime.usm.add_system(made.address, made.nbytes)
@@ -210,9 +210,9 @@ class HostThread(Algorithms, ProgramThread):
     ) -> UsmArray:
         """Allocate ``new T[n]``: memory whose pages do not exist yet and whose values are zeros.
 
-        fill: values that the thread writes to the array right afterwards; None to write nothing. align: an explicit
-        alignment in bytes (``aligned_alloc``), 0 for none. Raises ValueError for an invalid shape, and
-        ArrayOutOfDeviceMemory where the array is device memory and does not fit.
+        fill: values that the thread writes to the array right afterwards; None to write nothing. phantom: whether it
+        has no values, so that only its time is modelled. align: bytes of ``aligned_alloc``; 0 for plain ``new``. Raises
+        ValueError for an invalid shape, and ArrayOutOfDeviceMemory where the array is device memory and does not fit.
         """
         explicit = self.runtime.is_explicit
         with self.runtime.calling("new"):
@@ -250,7 +250,7 @@ class HostThread(Algorithms, ProgramThread):
         fill: Any = None,
         phantom: bool | None = None,
     ) -> UsmArray:
-        """Make an array on the thread's stack, which is memory of the host. fill: the first values."""
+        """Make an array on the thread's stack, in host memory. fill: the first values; a `phantom` has none."""
         return self.array(name, shape, dtype, fill, phantom)
 
     async def free(self, array: HostArray) -> None:

@@ -133,7 +133,7 @@ class MappedMemory:
             drivers.append(driver)
 
     def at_peer(self, driver: CudaDriver, peer: int, array: DeviceArray, phantom: bool) -> HostArray:
-        """Return memory of the device `peer` as an array that kernels of another one (its `driver`) use in place."""
+        """Return memory of the device `peer` for kernels of another one (its `driver`). phantom: it has no values."""
         values = None if phantom else driver.machine.devices[peer].memory.array(array)
         seen = HostArray(f"memory of device {peer}", array.address, array.shape, array.dtype, values=values)
         self.use(driver, seen, peer)

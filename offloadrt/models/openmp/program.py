@@ -116,7 +116,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global (parameters: `array`) that a device has from the start, as zeros (``declare target enter``)."""
+        """Make a global that devices have from the start, as zeros: ``declare target enter``. A phantom has no values."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array
@@ -130,7 +130,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global (parameters: `array`) that a device has only while it is mapped: ``declare target link``."""
+        """Make a global that a device has only while it is mapped: ``declare target link``. A phantom has no values."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "link", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array

@@ -436,9 +436,9 @@ class RoutineCaller(ProgramThread):
     ) -> HostArray:  # fmt: skip
         """Make an array of zeros that host and device both use in place: cuMemAllocManaged.
 
-        The memory configuration does not matter. The pages are untouched, and migrate to whoever accesses them. Pass
-        the array to kernels by ``is_device_ptr``. Raises UnifiedMemoryUnavailable on a machine without migration, and
-        ValueError for 0 bytes.
+        The memory configuration does not matter. The pages are untouched, and migrate to whoever accesses them. A
+        phantom has no values. Pass the array to kernels by ``is_device_ptr``. Raises UnifiedMemoryUnavailable on a
+        machine without migration, and ValueError for 0 bytes.
         """
         lengths, element = shape_of(name, shape), element_of(name, dtype)
         nbytes = math.prod(lengths) * element.itemsize

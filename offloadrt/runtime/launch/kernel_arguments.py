@@ -137,7 +137,7 @@ class Reachable:
 def pointed_to(device: OffloadDevice, arguments: Iterable[object]) -> tuple[tuple[int, int], ...]:
     """List (address, size in bytes) of each piece of host memory that a launch reaches through its arguments' pointers.
 
-    The pointers are `DevicePointer` arguments, and those of `Pointees`, with the values that the host has now.
+    The pointers are `DevicePointer` arguments, and the elements of arrays of pointers (`Pointees`) on the host.
     """
     find = device.machine.host_memory.contents.find
     ranges: dict[tuple[int, int], None] = {}
@@ -334,7 +334,7 @@ class PrivateArguments:
         self.packed.append(_Packed(item, array, padding, alignment))
 
     async def transfer(self) -> None:
-        """Pack the small values into one buffer on the host, and copy it to one device block."""
+        """Pack the values that `add` has packed into one buffer of the host, and copy that to one device block."""
         total = sum(one.padding + one.item.size for one in self.packed)
         await self.device.machine.host_memory.copy(total, "runtime")
         phantom = any(one.array.phantom for one in self.packed)

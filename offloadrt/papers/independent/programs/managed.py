@@ -80,7 +80,7 @@ class FaultRules:
     """``uvm_perf_prefetch_enable``."""
 
     def loop(self, run: Run, phantom: bool = True) -> KernelLoop:
-        """Set these rules in the machine's profile for a CUDA program, and return the object that times the program.
+        """Make the run's driver follow these rules, and return the loop that times kernels of a CUDA program.
 
         phantom: whether arrays have no values.
         """
