@@ -116,7 +116,7 @@ class OpenMP(OffloadProgram[HostThread]):
         phantom: bool | None = None,
         align: int = 16,
     ) -> HostArray:
-        """Make a global that devices have from the start, as zeros: ``declare target enter``. A phantom has no values."""
+        """Make a global that devices have from the start, zeroed: ``declare target enter``. A phantom has no values."""
         array = self.arrays.make(name, shape, dtype, fill, phantom, "global", align, *self._arenas_of(0))
         self.globals.declare(array)
         return array
