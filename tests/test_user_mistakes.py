@@ -71,6 +71,7 @@ ASKED = [
     (["sweep", QUEUEING, "threads=1,1", "--out", "/tmp"], "parameter threads: 1 is given twice"),
     (["run", "overlap", "--configuration", "managed", "--machine", "mi300a"], "is true); take 'usm' or"),
     (["run", "overlap", "--set", "jitter=2"], "--set jitter: '2' must be at most 1"),
+    (["run", "overlap", "--set", "runtime.image_copies=1073741824"], "'1073741824' must be at most 1024"),
     (["run", "overlap", "--set", "alloc.segment=0"], "--set alloc.segment: '0' must be positive"),
     (["run", "overlap", "--set", "staging.chunk=0"], "--set staging.chunk: '0' must be positive"),
     (["run", "overlap", "--set", "alloc.segment=0"], "--set alloc.segment: '0' must be positive"),

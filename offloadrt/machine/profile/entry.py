@@ -157,8 +157,8 @@ _POWERS_OF_TWO: dict[str, int] = {
     **dict.fromkeys(("alloc.alignment", "alloc.managed_alignment", "access_counter.sub_region"), 8),
 }
 """Sizes of pages, sectors and steps of addresses, with the smallest allowed value; the largest is 1 GiB."""
-_AT_MOST: dict[str, float] = {"jitter": 1.0, "runtime.hidden_helper_threads": 1024}
-"""Upper limits of fractions, and of counts for which each unit has an actor."""
+_AT_MOST: dict[str, float] = {"jitter": 1.0, "runtime.hidden_helper_threads": 1024, "runtime.image_copies": 1024}
+"""Upper limits of fractions, and of counts for which each unit has an actor or a step of its own."""
 _AT_MOST_UNITS: dict[str, float] = dict.fromkeys(("cards", "engines", "queues", "connections", "devices"), 1024)
 """Upper limits of counts, by unit, for which each unit has an actor."""
 _MOST = 1 << 30
