@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -26,6 +26,8 @@ UNDEFINED: Final = -32766
 """The color that a rank passes to `Comm.Split` if it wants no communicator."""
 TAG_UB: Final = (1 << 31) - 1
 """The largest tag that a message may have."""
+Line: TypeAlias = str
+"""A line of the program, such as ``halo.py:14``, that reports name for a call; empty if it is not known."""
 
 
 class MpiError(OffloadError):

@@ -25,6 +25,7 @@ from offloadrt.extensions.mpi.buffers import (
     UNDEFINED,
     Given,
     InPlace,
+    Line,
     MpiBuffer,
     MpiError,
     buffer_of,
@@ -127,11 +128,11 @@ class World:
         """Return the number of a communicator; all ranks of the communicator pass the same key."""
         return self._contexts.setdefault(key, 2 * len(self._contexts))
 
-    def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: str) -> None:
+    def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: Line) -> None:
         """Check that all ranks of a communicator make the same collective calls in the same order. Raises MpiError.
 
         context: the communicator's number. number: which of its collectives this is. call, arguments: the call's name,
-        and those of its arguments that MPI wants to be equal: root, bytes and operation. at: the program's line. rank,
+        and those of its arguments that MPI wants to be equal: root, bytes and operation. rank,
         size: the calling rank, and how many ranks the communicator has.
         """
         key = context, number
@@ -218,60 +219,58 @@ class Comm:
 
     # ------------------------------------------------------------------ point to point
 
-    async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
+    async def Send(self, buf: Given, dest: int, tag: int = 0, *, at: Line = "") -> None:
         """Send a message to rank `dest` (MPI_Send); return when the program may write the buffer `buf` again.
 
-        For a short message that is at once, for a long one when the receiver has its data. at: the program's line.
+        For a short message that is at once, for a long one when the receiver has its data.
         """
         with self.endpoint.call("MPI_Send", at):
             await self._blocking(await self.begin_send("MPI_Send", buffer_of(buf, "MPI_Send"), dest, tag, 0, at))
 
-    async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> None:
+    async def Ssend(self, buf: Given, dest: int, tag: int = 0, *, at: Line = "") -> None:
         """Send a message to rank `dest`, and return when a receive has matched it (MPI_Ssend).
 
-        buf: the data. at: the program's line with the call, for reports.
+        buf: the data.
         """
         buffer = buffer_of(buf, "MPI_Ssend")
         with self.endpoint.call("MPI_Ssend", at):
             await self._blocking(await self.begin_send("MPI_Ssend", buffer, dest, tag, 0, at, synchronous=True))
 
     async def Recv(
-        self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
+        self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: Line = ""
     ) -> None:
         """Receive a message into the buffer `buf`, which may be longer than the message (MPI_Recv).
 
-        source, tag: what the message must have; by default any. status: gets the message's source, tag and bytes. at:
-        the program's line with the call, for reports.
+        source, tag: what the message must have; by default any. status: gets the message's source, tag and bytes.
         """
         request = self.begin_receive("MPI_Recv", buffer_of(buf, "MPI_Recv"), source, tag, 0, at)
         await self._blocking(request, status)
 
-    async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
+    async def Isend(self, buf: Given, dest: int, tag: int = 0, *, at: Line = "") -> MpiRequest:
         """Begin to send a message to rank `dest` (MPI_Isend).
 
-        buf: the data, which the program must not change until the request is complete. at: the program's line, for
-        reports.
+        buf: the data, which the program must not change until the request is complete.
         """
         with self.endpoint.call("MPI_Isend", at):
             return await self.begin_send("MPI_Isend", buffer_of(buf, "MPI_Isend"), dest, tag, 0, at)
 
-    async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> MpiRequest:
+    async def Issend(self, buf: Given, dest: int, tag: int = 0, *, at: Line = "") -> MpiRequest:
         """Begin to send a message to rank `dest`; the request completes when a receive has matched it (MPI_Issend).
 
-        buf: the data. at: the program's line with the call, for reports.
+        buf: the data.
         """
         buffer = buffer_of(buf, "MPI_Issend")
         with self.endpoint.call("MPI_Issend", at):
             return await self.begin_send("MPI_Issend", buffer, dest, tag, 0, at, synchronous=True)
 
-    async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> MpiRequest:
+    async def Irecv(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: Line = "") -> MpiRequest:
         """Begin to receive a message into the buffer `buf` (MPI_Irecv).
 
-        source, tag: what the message must have; by default any. at: the program's line with the call, for reports.
+        source, tag: what the message must have; by default any.
         """
         return self.begin_receive("MPI_Irecv", buffer_of(buf, "MPI_Irecv"), source, tag, 0, at)
 
-    def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: str = "") -> PersistentRequest:
+    def Send_init(self, buf: Given, dest: int, tag: int = 0, *, at: Line = "") -> PersistentRequest:
         """Create a persistent request to send `buf` to rank `dest`, which can be started many times (MPI_Send_init)."""
         buffer, call = buffer_of(buf, "MPI_Send_init"), "MPI_Send_init"
         self._check(call, dest, tag, at)
@@ -281,7 +280,9 @@ class Comm:
 
         return PersistentRequest(self.endpoint, call, self._told("to", dest, tag), begin)
 
-    def Recv_init(self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: str = "") -> PersistentRequest:
+    def Recv_init(
+        self, buf: Given, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, at: Line = ""
+    ) -> PersistentRequest:
         """Create a persistent request to receive into `buf`, which can be started many times (MPI_Recv_init)."""
         buffer, call = buffer_of(buf, "MPI_Recv_init"), "MPI_Recv_init"
         self._check(call, source, tag, at, special=(ANY_SOURCE, PROC_NULL))
@@ -301,7 +302,7 @@ class Comm:
         recvtag: int = ANY_TAG,
         status: Status | None = None,
         *,
-        at: str = "",
+        at: Line = "",
     ) -> None:
         """Send one message and receive another at the same time (MPI_Sendrecv).
 
@@ -325,7 +326,7 @@ class Comm:
         recvtag: int = ANY_TAG,
         status: Status | None = None,
         *,
-        at: str = "",
+        at: Line = "",
     ) -> None:
         """Send what is in `buf`, and receive another message into it (MPI_Sendrecv_replace).
 
@@ -342,7 +343,7 @@ class Comm:
         receive.take(status)
 
     async def Probe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
+        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: Line = ""
     ) -> None:
         """Wait for a message that could be received, and put its source, tag and bytes into `status` (MPI_Probe)."""
         self._check("MPI_Probe", source, tag, at, special=(ANY_SOURCE, PROC_NULL))
@@ -352,7 +353,7 @@ class Comm:
             status.source, status.tag, status.nbytes = message.source, message.tag, message.nbytes
 
     async def Iprobe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: str = ""
+        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None, *, at: Line = ""
     ) -> bool:
         """Tell whether a message with this source and tag could be received; describe it in `status` (MPI_Iprobe)."""
         self._check("MPI_Iprobe", source, tag, at, special=(ANY_SOURCE, PROC_NULL))
@@ -363,7 +364,7 @@ class Comm:
         return message is not None
 
     async def begin_send(
-        self, call: str, buffer: MpiBuffer, dest: int, tag: int, plane: int, at: str, *, synchronous: bool = False
+        self, call: str, buffer: MpiBuffer, dest: int, tag: int, plane: int, at: Line, *, synchronous: bool = False
     ) -> MpiRequest:
         """Begin to send a message on behalf of an MPI call; return its request.
 
@@ -387,7 +388,7 @@ class Comm:
         )
         return request
 
-    def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: str) -> MpiRequest:
+    def begin_receive(self, call: str, buffer: MpiBuffer, source: int, tag: int, plane: int, at: Line) -> MpiRequest:
         """Begin to receive a message on behalf of an MPI call; return its request.
 
         call, at: the call's name and the program's line, for reports. plane: 0 for the program's messages, 1 for those
@@ -416,7 +417,7 @@ class Comm:
         return f"{way} {who} with {'any tag' if tag == ANY_TAG else f'tag {tag}'} on {self.name}"
 
     def _check(
-        self, call: str, rank: int, tag: int, at: str, *, special: Sequence[int] = (PROC_NULL,), array: str = ""
+        self, call: str, rank: int, tag: int, at: Line, *, special: Sequence[int] = (PROC_NULL,), array: str = ""
     ) -> None:
         """Check a call's communicator, rank and tag. Raises MpiError. special: what may stand in place of a rank."""
         self._check_live(call, at)
@@ -427,11 +428,11 @@ class Comm:
             reason = f"MPI_ERR_TAG: tag {tag!r}; it is 0 to {TAG_UB}"
             raise MpiError.of_call(self.endpoint.sim, reason, call, at, array)
 
-    def _check_live(self, call: str, at: str) -> None:
+    def _check_live(self, call: str, at: Line) -> None:
         if self._freed:
             raise MpiError.of_call(self.endpoint.sim, f"MPI_ERR_COMM: {self.name} was freed before", call, at)
 
-    def _check_room(self, call: str, sent: MpiBuffer, into: MpiBuffer, at: str, *, reduces: bool = True) -> None:
+    def _check_room(self, call: str, sent: MpiBuffer, into: MpiBuffer, at: Line, *, reduces: bool = True) -> None:
         """Check that a rank's own data fits where the collective puts it. Raises MpiError.
 
         reduces: whether both have the elements of one reduction, which have one type.
@@ -443,7 +444,7 @@ class Comm:
         if reason:
             raise MpiError.of_call(self.endpoint.sim, reason, call, at, into.name or sent.name)
 
-    def _check_device(self, call: str, buffer: MpiBuffer, at: str) -> None:
+    def _check_device(self, call: str, buffer: MpiBuffer, at: Line) -> None:
         there = len(self.endpoint.machine.devices)
         if buffer.device is not None and not (is_integer(buffer.device) and 0 <= buffer.device < there):
             reason = f"MPI_ERR_BUFFER: memory of device {buffer.device!r}; the process has {there}"
@@ -451,11 +452,11 @@ class Comm:
 
     # ------------------------------------------------------------------ collectives
 
-    def _barrier(self, call: str, *, at: str = "") -> Run:
+    def _barrier(self, call: str, *, at: Line = "") -> Run:
         """Return when all ranks have made the call."""
         return self._chosen(call, 0)
 
-    def _bcast(self, call: str, buf: Given, root: int = 0, *, at: str = "") -> Run:
+    def _bcast(self, call: str, buf: Given, root: int = 0, *, at: Line = "") -> Run:
         """Broadcast the root's buffer to all ranks."""
         self._check(call, root, 0, at, special=())
         buffer = buffer_of(buf, call)
@@ -463,7 +464,7 @@ class Comm:
         return self._chosen(call, buffer.nbytes, _elements(buffer), buffer, root)
 
     def _reduce(
-        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: str = ""
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, root: int = 0, *, at: Line = ""
     ) -> Run:
         """Reduce the buffers of all ranks into that of the root."""
         self._check(call, root, 0, at, special=())
@@ -476,7 +477,7 @@ class Comm:
         chosen = self._chosen(call, sent.nbytes, _elements(sent), work, op, root)
         return self._reducing(sent, work, into if at_root else work, chosen)
 
-    def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
+    def _allreduce(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: Line = "") -> Run:
         """Reduce the buffers of all ranks into the buffer of each."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
         self._check_room(call, sent, into, at)
@@ -484,36 +485,36 @@ class Comm:
         self._same(nbytes=sent.nbytes, op=op)
         return self._reducing(sent, work, into, self._chosen(call, sent.nbytes, _elements(sent), work, op))
 
-    def _gather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: str = "") -> Run:
+    def _gather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, root: int = 0, *, at: Line = "") -> Run:
         """Gather equal parts, in order of rank, in the root's buffer."""
         return self._gatherv(call, sendbuf, recvbuf, None, root, at=at)
 
     def _gatherv(
         self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, root: int = 0, *,
-        at: str = "",
+        at: Line = "",
     ) -> Run:  # fmt: skip
         """Gather parts of `counts` bytes, one after the other in the root's buffer."""
         parts, mine = self._divided(call, recvbuf, sendbuf, counts, root, at)
         return self._chosen(call, mine.nbytes, _elements(mine), mine, parts, root)
 
-    def _scatter(self, call: str, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: str = "") -> Run:
+    def _scatter(self, call: str, sendbuf: Given, recvbuf: Given | InPlace, root: int = 0, *, at: Line = "") -> Run:
         """Scatter equal parts of the root's buffer, in order of rank."""
         return self._scatterv(call, sendbuf, None, recvbuf, root, at=at)
 
     def _scatterv(
         self, call: str, sendbuf: Given, counts: Sequence[int] | None, recvbuf: Given | InPlace, root: int = 0, *,
-        at: str = "",
+        at: Line = "",
     ) -> Run:  # fmt: skip
         """Scatter parts of `counts` bytes, one after the other in the root's buffer."""
         parts, mine = self._divided(call, sendbuf, recvbuf, counts, root, at)
         return self._chosen(call, mine.nbytes, _elements(mine), parts, mine, root)
 
-    def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: str = "") -> Run:
+    def _allgather(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, *, at: Line = "") -> Run:
         """Gather equal parts, in order of rank, in the buffers of all ranks."""
         return self._allgatherv(call, sendbuf, recvbuf, None, at=at)
 
     def _allgatherv(
-        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, *, at: str = ""
+        self, call: str, sendbuf: Given | InPlace, recvbuf: Given, counts: Sequence[int] | None, *, at: Line = ""
     ) -> Run:
         """Gather parts of `counts` bytes, one after the other, in the buffers of all ranks."""
         into = buffer_of(recvbuf, call)
@@ -530,13 +531,13 @@ class Comm:
 
         return body
 
-    def _alltoall(self, call: str, sendbuf: Given, recvbuf: Given, *, at: str = "") -> Run:
+    def _alltoall(self, call: str, sendbuf: Given, recvbuf: Given, *, at: Line = "") -> Run:
         """Send one equal part of each rank's buffer to every rank."""
         return self._alltoallv(call, sendbuf, None, recvbuf, None, at=at)
 
     def _alltoallv(
         self, call: str, sendbuf: Given, sendcounts: Sequence[int] | None, recvbuf: Given,
-        recvcounts: Sequence[int] | None, *, at: str = "",
+        recvcounts: Sequence[int] | None, *, at: Line = "",
     ) -> Run:  # fmt: skip
         """Send parts of `sendcounts` bytes to all ranks and receive parts of `recvcounts` bytes from them."""
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
@@ -547,7 +548,7 @@ class Comm:
 
     def _reduce_scatter(
         self, call: str, sendbuf: Given, recvbuf: Given, counts: Sequence[int] | None = None, op: Op = SUM, *,
-        at: str = "",
+        at: Line = "",
     ) -> Run:  # fmt: skip
         """Reduce all buffers, and give each rank its part of `counts` bytes; equal parts if that is None."""
         sent, into = buffer_of(sendbuf, call), buffer_of(recvbuf, call)
@@ -567,7 +568,7 @@ class Comm:
 
         return body
 
-    def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
+    def _scan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: Line = "") -> Run:
         """Give each rank the reduction over all ranks up to itself."""
         sent, into = self._sent(call, sendbuf, recvbuf), buffer_of(recvbuf, call)
         self._check_room(call, sent, into, at)
@@ -576,7 +577,7 @@ class Comm:
         self._same(nbytes=sent.nbytes, op=op)
         return self._chosen(call, sent.nbytes, _elements(sent), copy, into, op)
 
-    def _exscan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: str = "") -> Run:
+    def _exscan(self, call: str, sendbuf: Given | InPlace, recvbuf: Given, op: Op = SUM, *, at: Line = "") -> Run:
         """Give each rank except the first the reduction over all ranks before it."""
         return self._scan(call, sendbuf, recvbuf, op, at=at)
 
@@ -599,7 +600,7 @@ class Comm:
     # ------------------------------------------------------------------ how collectives run
 
     def _divided(
-        self, call: str, whole: Given, own: Given | InPlace, counts: Sequence[int] | None, root: int, at: str
+        self, call: str, whole: Given, own: Given | InPlace, counts: Sequence[int] | None, root: int, at: Line
     ) -> tuple[list[MpiBuffer] | None, MpiBuffer]:
         """Return the parts of the root's buffer `whole`, None on other ranks, and the buffer of this rank's part."""
         self._check(call, root, 0, at, special=())
@@ -622,7 +623,7 @@ class Comm:
         chosen = choices.algorithm(self.world.costs.library.collectives, call, self.size, nbytes, count)
         return lambda channel: chosen(channel, *args)
 
-    async def run(self, call: str, at: str, body: Run) -> None:
+    async def run(self, call: str, at: Line, body: Run) -> None:
         """Carry out a blocking collective in the calling thread, and return when it is done.
 
         call, at: the MPI call's name and the program's line, for reports. body: a function that sends and receives the
@@ -632,7 +633,7 @@ class Comm:
         with self.endpoint.call(call, at):
             await body(channel)
 
-    def start(self, call: str, at: str, body: Run) -> MpiRequest:
+    def start(self, call: str, at: Line, body: Run) -> MpiRequest:
         """Begin a nonblocking collective, which goes on in the background; return the request to wait for.
 
         call, at: the MPI call's name and the program's line, for reports. body: a function that sends and receives the
@@ -653,7 +654,7 @@ class Comm:
         self.world.sim.spawn(go_on, name=f"rank {self.endpoint.rank} {call}", daemon=True)
         return request
 
-    def _channel(self, call: str, at: str, *, background: bool) -> Channel:
+    def _channel(self, call: str, at: Line, *, background: bool) -> Channel:
         self._check_live(call, at)
         self._collectives += 1
         self.world.agree(self.context, self._collectives, call, self._arguments, self.rank, self.size, at)
@@ -702,7 +703,7 @@ class Comm:
     def _sent(call: str, sendbuf: Given | InPlace, recvbuf: Given) -> MpiBuffer:
         return buffer_of(recvbuf if isinstance(sendbuf, InPlace) else sendbuf, call)
 
-    def _parts(self, call: str, buffer: MpiBuffer, counts: Sequence[int] | None, at: str) -> list[MpiBuffer]:
+    def _parts(self, call: str, buffer: MpiBuffer, counts: Sequence[int] | None, at: Line) -> list[MpiBuffer]:
         """Return each rank's part of a buffer: equal, or of `counts` bytes one after the other. Raises MpiError."""
         if counts is None:
             return split(buffer, self.size)
@@ -720,7 +721,7 @@ class Comm:
 
     # ------------------------------------------------------------------ communicators
 
-    async def Split(self, color: int = 0, key: int = 0, *, at: str = "") -> Comm | None:
+    async def Split(self, color: int = 0, key: int = 0, *, at: Line = "") -> Comm | None:
         """Return the communicator of all ranks with the same color, in the order of their keys (MPI_Comm_split).
 
         Returns None for a rank whose color is UNDEFINED. key: ranks with equal keys keep the order of this
@@ -740,7 +741,7 @@ class Comm:
         context = self.world.context((self.context, number, int(color)))
         return Comm(self.world, self.endpoint, group, context, f"{self.name} split {number} color {color}")
 
-    async def Dup(self, *, at: str = "") -> Comm:
+    async def Dup(self, *, at: Line = "") -> Comm:
         """Return a communicator of the same ranks, whose messages are separate from this one's (MPI_Comm_dup)."""
         word = MpiBuffer(8)
         await self.run("MPI_Comm_dup", at, self._allreduce("MPI_Allreduce", IN_PLACE, word, SUM))

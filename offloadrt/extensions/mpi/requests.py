@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import attrs
 
 from offloadrt.extensions.checking.recorded import BufferUsed, MessageBegan
-from offloadrt.extensions.mpi.buffers import ANY_SOURCE, ANY_TAG, NOTHING, MpiBuffer, MpiError
+from offloadrt.extensions.mpi.buffers import ANY_SOURCE, ANY_TAG, NOTHING, Line, MpiBuffer, MpiError
 from offloadrt.extensions.mpi.costs import MessageCosts
 from offloadrt.extensions.mpi.matching import MatchQueues
 from offloadrt.extensions.mpi.network import Nic
@@ -173,7 +173,7 @@ class MpiRequest:
         what: str,
         buffer: MpiBuffer = NOTHING,
         peer: Endpoint | None = None,
-        at: str = "",
+        at: Line = "",
     ) -> None:
         self.endpoint = endpoint
         self.call = call
@@ -217,11 +217,11 @@ class MpiRequest:
 
     # ------------------------------------------------------------------ MPI's calls
 
-    async def Wait(self, status: Status | None = None, *, at: str = "") -> None:
+    async def Wait(self, status: Status | None = None, *, at: Line = "") -> None:
         """Wait until the request is complete (MPI_Wait). Raises MpiError if the operation failed."""
         await self.Waitall([self], [status] if status is not None else None, at=at, call="MPI_Wait")
 
-    async def Test(self, status: Status | None = None, *, at: str = "") -> bool:
+    async def Test(self, status: Status | None = None, *, at: Line = "") -> bool:
         """Make progress and tell whether the request is complete (MPI_Test). Raises MpiError if it failed."""
         await self.endpoint.look("MPI_Test", at)
         if self.is_done:
@@ -254,7 +254,7 @@ class MpiRequest:
         requests: Sequence[MpiRequest],
         statuses: Sequence[Status] | None = None,
         *,
-        at: str = "",
+        at: Line = "",
         call: str = "MPI_Waitall",
     ) -> None:
         """Wait until all requests are complete (MPI_Waitall).
@@ -267,7 +267,7 @@ class MpiRequest:
             request.take(None if statuses is None else statuses[number])
 
     @staticmethod
-    async def Waitany(requests: Sequence[MpiRequest], status: Status | None = None, *, at: str = "") -> int:
+    async def Waitany(requests: Sequence[MpiRequest], status: Status | None = None, *, at: Line = "") -> int:
         """Wait until a request is complete; return the index of the first that is, -1 without any (MPI_Waitany)."""
         if not requests:
             return -1
@@ -277,14 +277,14 @@ class MpiRequest:
         return place
 
     @staticmethod
-    async def Waitsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
+    async def Waitsome(requests: Sequence[MpiRequest], *, at: Line = "") -> list[int]:
         """Wait until at least one request is complete, and return the indices of all that are (MPI_Waitsome)."""
         if requests:
             await requests[0].endpoint.wait(requests, 1, "MPI_Waitsome", at)
         return _taken(requests)
 
     @staticmethod
-    async def Testall(requests: Sequence[MpiRequest], *, at: str = "") -> bool:
+    async def Testall(requests: Sequence[MpiRequest], *, at: Line = "") -> bool:
         """Make progress, and tell whether all requests are complete (MPI_Testall)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testall", at)
@@ -294,7 +294,7 @@ class MpiRequest:
         return False
 
     @staticmethod
-    async def Testany(requests: Sequence[MpiRequest], *, at: str = "") -> int:
+    async def Testany(requests: Sequence[MpiRequest], *, at: Line = "") -> int:
         """Make progress, and return the index of the first complete request; -1 if there is none (MPI_Testany)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testany", at)
@@ -304,7 +304,7 @@ class MpiRequest:
         return place
 
     @staticmethod
-    async def Testsome(requests: Sequence[MpiRequest], *, at: str = "") -> list[int]:
+    async def Testsome(requests: Sequence[MpiRequest], *, at: Line = "") -> list[int]:
         """Make progress, and return the indices of the complete requests (MPI_Testsome)."""
         if requests:
             await requests[0].endpoint.look("MPI_Testsome", at)
@@ -330,7 +330,7 @@ class PersistentRequest(MpiRequest):
         self._current: MpiRequest | None = None
         self.is_done = True  # an inactive request: a wait for it ends at once
 
-    async def Start(self, *, at: str = "") -> None:
+    async def Start(self, *, at: Line = "") -> None:
         """Start the operation once more (MPI_Start). Raises MpiError if it was started and not yet waited for."""
         if self._current is not None:
             raise MpiError.of_call(
@@ -355,7 +355,7 @@ class PersistentRequest(MpiRequest):
         self._current = None
 
     @staticmethod
-    async def Startall(requests: Sequence[PersistentRequest], *, at: str = "") -> None:
+    async def Startall(requests: Sequence[PersistentRequest], *, at: Line = "") -> None:
         """Start all requests, in order (MPI_Startall)."""
         for request in requests:
             await request.Start(at=at)
@@ -532,17 +532,17 @@ class Endpoint:
         if seconds > 0.0:
             await self.machine.work(seconds, "ranks")
 
-    def came_to(self, name: str, at: str = "") -> Actor:
+    def came_to(self, name: str, at: Line = "") -> Actor:
         """Record that the running thread enters an MPI call, for reports; return the thread's actor.
 
-        name: the MPI call. at: the program's line.
+        name: the MPI call.
         """
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name
         return me
 
-    def call(self, name: str, at: str = "") -> AbstractContextManager[None]:
+    def call(self, name: str, at: Line = "") -> AbstractContextManager[None]:
         """Return a context manager for the body of an MPI call, which puts the call into the trace.
 
         name, at: the MPI call and the program's line. A call inside another one of the same thread counts as a part of
@@ -552,7 +552,7 @@ class Endpoint:
         return _NESTED if me.index in self.inside else _Call(self, me, name, at)
 
     async def wait(
-        self, requests: Sequence[MpiRequest], needed: int, call: str, at: str, *, background: bool = False
+        self, requests: Sequence[MpiRequest], needed: int, call: str, at: Line, *, background: bool = False
     ) -> None:
         """Do the MPI library's work, or sleep if there is none, until `needed` of the requests are complete.
 
@@ -586,7 +586,7 @@ class Endpoint:
                     if waiting in request.waits:
                         request.waits.remove(waiting)
 
-    async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: str) -> MpiMessage:
+    async def wait_for_message(self, context: int, source: int, tag: int, what: str, at: Line) -> MpiMessage:
         """Do the MPI library's work until there is a message that could be received (MPI_Probe).
 
         Returns the message, which stays in its queue. context: the communicator's number. what, at: what is waited for
@@ -606,7 +606,7 @@ class Endpoint:
                     self._probing.remove(waiting)
         return message
 
-    async def look(self, call: str, at: str) -> None:
+    async def look(self, call: str, at: Line) -> None:
         """Do the MPI library's work that is pending now, without waiting for more, as MPI_Test does.
 
         call, at: the MPI call and the program's line, for reports.
@@ -618,7 +618,7 @@ class Endpoint:
                     await self._work.popleft()()
 
     async def _park(
-        self, waiting: PendingWait, requests: Sequence[MpiRequest], call: str, at: str, background: bool = False
+        self, waiting: PendingWait, requests: Sequence[MpiRequest], call: str, at: Line, background: bool = False
     ) -> None:
         since = self.sim.now
         parked = waiting.parked = _Parked(self.sim, _waits(requests, call, at), requests)
@@ -647,7 +647,7 @@ class _Call:
 
     __slots__ = ("_actor", "_at", "_begin", "_endpoint", "_name", "_number", "_outer")
 
-    def __init__(self, endpoint: Endpoint, actor: Actor, name: str, at: str) -> None:
+    def __init__(self, endpoint: Endpoint, actor: Actor, name: str, at: Line) -> None:
         self._endpoint = endpoint
         self._actor = actor
         self._name = name
@@ -675,7 +675,7 @@ class _Call:
             calls.add(self._name, endpoint.sim.now - self._begin)
 
 
-def _waits(requests: Sequence[MpiRequest], call: str, at: str) -> str:
+def _waits(requests: Sequence[MpiRequest], call: str, at: Line) -> str:
     """Describe for reports what a thread waits for in a call."""
     if len(requests) == 1 and requests[0].call == call:
         return str(requests[0])
