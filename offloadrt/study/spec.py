@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeGuard, get_args, get_type_hints
 
 import attrs
 import msgspec
@@ -103,12 +103,17 @@ _APART: Final = {"apart": True}
 """Marks a field that is not in a result's `options`, because the result has a field for it or needs none."""
 
 
-def _seed(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:
-    if type(value) is not int:
-        from offloadrt.kernels.integers import is_integer  # NumPy's whole numbers are numbers too
+def _is_whole(value: object) -> TypeGuard[int]:
+    if type(value) is int:  # without importing NumPy, whose whole numbers are numbers too
+        return True
+    from offloadrt.kernels.integers import is_integer
 
-        if not is_integer(value):
-            raise UserError(f"--seed {value!r}: it is no whole number")
+    return is_integer(value)
+
+
+def _seed(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:
+    if not _is_whole(value):
+        raise UserError(f"--seed {value!r}: it is no whole number")
     if value < 0:
         raise UserError(f"--seed {value}: it cannot be negative")
 
@@ -119,9 +124,7 @@ def _gear(spec: RunSpec, attribute: attrs.Attribute[str], value: object) -> None
 
 
 def _repeat(spec: RunSpec, attribute: attrs.Attribute[int], value: object) -> None:
-    from offloadrt.kernels.integers import is_integer
-
-    if not is_integer(value) or not 1 <= value <= MOST_RUNS:
+    if not (_is_whole(value) and 1 <= value <= MOST_RUNS):
         raise UserError(f"--repeat {value!r}: it can be 1 to {MOST_RUNS:,}")
 
 

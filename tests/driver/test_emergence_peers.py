@@ -24,7 +24,10 @@ class Contended:
     """With ``UNLINKED``, devices reach one another over PCIe alone."""
 
 
-UNLINKED = {"nvlink.topology": "none", "pcie.peers": "all", "gpu.copy_engines_p2p": 1}
+UNLINKED = {
+    "nvlink.topology": "none", "pcie.peers": "all", "pcie.switches": "none", "pcie.sockets": "none",
+    "gpu.copy_engines_p2p": 1,
+}  # fmt: skip
 BELOW_SWITCHES = {**UNLINKED, "pcie.switches": "0,1,2,3,4,5,6 7,8,9,10,11,12,13", "gpu.devices": 14}
 AT_SOCKETS = {**UNLINKED, "pcie.sockets": "0,1,2,3,4,5,6 7,8,9,10,11,12,13", "gpu.devices": 14, "pcie.socket_bw": 10}
 

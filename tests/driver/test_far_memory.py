@@ -10,7 +10,7 @@ from offloadrt.runtime.host_array import HostSpan
 
 NBYTES = 10**7
 N = 4
-SOCKETS = {"pcie.sockets": "0,1,2,3 4,5,6,7", "numa.socket_bw": "10 GB/s", "copy.latency": 0}
+SOCKETS = {"pcie.sockets": "0,1,2,3 4,5,6,7", "pcie.switches": "none", "numa.socket_bw": "10 GB/s", "copy.latency": 0}
 SPEC = load("dgx1-v100")
 NEAR = NBYTES / SPEC.value("link.h2d_pinned")
 FAR = NBYTES / 10e9

@@ -16,7 +16,9 @@ NBYTES = 10**8
 SPEC = load("dgx1-v100")
 LATENCY, LINK = SPEC.value("p2p.raw_latency"), SPEC.value("nvlink.link_bw")
 LANES = SPEC.value("link.d2h_pinned")
-OVER_PCIE: dict[str, object] = {"nvlink.topology": "none", "pcie.peers": "all"}
+OVER_PCIE: dict[str, object] = {
+    "nvlink.topology": "none", "pcie.peers": "all", "pcie.switches": "none", "pcie.sockets": "none"
+}  # fmt: skip
 SWITCHES: dict[str, object] = {"pcie.switches": "0,1 2,3 4,5 6,7"}
 
 
