@@ -26,7 +26,10 @@ def figures_of(paper: str) -> dict[str, Figure]:
 
 
 def read_figures(text: str, file: str, package: str) -> dict[str, Figure]:
-    """Read the text of a file of figures, by name; their published points are claims of `package`.
+    """Read the text of a file of figures (drawings of sweeps), by name.
+
+    file: the file's name, for errors. package: the paper's package, whose claims (the numbers that the paper reports)
+    the figures show as published points.
 
     A table has the fields of `Figure`. With `like` it inherits the fields of another table that it does not set itself.
     With `named`, values get their names from the table `[names]`, which all figures of a paper share. `published` lists

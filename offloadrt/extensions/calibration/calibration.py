@@ -88,7 +88,10 @@ class Calibration:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Return the names of uncertain entries that no file has measured; they stay as the base profile has them."""
+        """Return the names of the entries with a range (of uncertain value) that no file has measured.
+
+        They stay in the new profile as the base profile has them.
+        """
         measured = {entry.base.key for entry in self.entries}
         return tuple(key for key in self.base.ranges() if key not in measured)
 
@@ -247,7 +250,8 @@ class ComparedKernel:
 def compare(traces: Sequence[DeviceTrace], recording: Recording, machine: MachineSpec) -> list[ComparedKernel]:
     """Return the kernels that are in both the traces and the recording, the longest in total first.
 
-    machine: the modelled machine on which the recording's counts become times.
+    traces: profilers' files with measured times. recording: the recorded program, with each kernel's counted work
+    (operations and bytes). machine: the modelled machine on which that work becomes a time.
     """
     times: dict[str, list[float]] = defaultdict(list)
     for trace in traces:
@@ -310,10 +314,10 @@ def calibrated(
 
 
 def calibration(found: Calibration, compared: list[ComparedKernel], output: Path) -> Iterable[RenderableType]:
-    """Show a calibration and, in a table, the files' kernels with the times that the recording's counts give.
+    """Show a calibration, and a table of kernels with their measured times and those modelled from counted work.
 
-    found: the calibration. compared: the kernels of that table. output: the file to which the new profile was written.
-    Yields what the console prints.
+    found: the calibration. compared: the kernels of the table (`compare`). output: the file to which the new profile
+    was written. Yields what the console prints.
     """
     return [*_shown(found, output), *([_kernels(compared)] if compared else [])]
 

@@ -34,7 +34,8 @@ def calibrate(
     output:
         The profile to write, for `--machine`.
     recording:
-        Compare the kernels' times in the files with what the counts of this recording (`offloadrt record`) say.
+        A recording of the program (`offloadrt record`): its kernels' counted work (operations and bytes) becomes times
+        on the new machine, which are shown beside those of the files.
     """
     from offloadrt.extensions.calibration.calibration import calibrated, calibration
 
@@ -77,8 +78,8 @@ class CalibratedRecord:
 class CalibrationRecord:
     """The JSON record that `calibrate` prints; `not_shown` names the entries that the files do not measure.
 
-    `output` is the new profile's file, `base` the machine from which everything else comes, and `remarks` are sentences
-    about signs that it is another machine.
+    `output` is the new profile's file, and `base` the machine from which everything else comes. `remarks` are sentences
+    about signs that the files are from another machine than `base`, and about what could be recorded in addition.
     """
 
     output: str

@@ -256,5 +256,5 @@ def summaries() -> list[MachineSpec]:
 
 
 def runtimes() -> list[MachineSpec]:
-    """Load all runtimes that come with the package."""
+    """Load the profiles of all offloading runtimes that come with offloadrt, each without a machine's entries."""
     return [machines.load_runtime(name) for name in machines.available_runtimes()]

@@ -85,7 +85,7 @@ def steps_of(count: int, width: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """Compute at least `count` quasi-random points in `width` dimensions, by SciPy's Sobol sequence.
 
     Such points fill the unit cube evenly. Returns an array of whole numbers of shape (number of points, `width`). Each
-    range is divided into many equal steps; a number says in which of them the point lies.
+    coordinate, from 0 to 1, is divided into 65,536 equal steps; a number says in which of them (from 0) the point lies.
     """
     sobol = library("scipy.stats").qmc.Sobol(width, rng=SEED)
     steps: np.ndarray[Any, np.dtype[np.uint16]]
@@ -256,14 +256,15 @@ def sample(
 ) -> DrawnRuns:
     """Run all points of a sweep with each of several draws (random samples) of the uncertain values.
 
+    nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
+    against each other, for each case. file: keeps finished runs, so that a later call need not repeat them. advanced:
+    called with the runs done and asked for. pool, jobs: the executor that makes the runs, and how many it makes at a
+    time.
+
     effort: how many draws, and for how much time. If `effort.draws` is None, the user left their number open: then
     sampling stops if the first draws change nothing; a point is no longer run once 16 draws have ranked it against
-    every other point of its case in the same way; and no rows are returned if there was time for fewer than 8 draws.
-    Where 16 draws or more are asked for, entries that change no run are searched for first, and are not drawn.
-
-    nominal: the results of the points with each range at its mean. cases: the indices of the points that are ranked
-    against each other. file: keeps finished runs, so that a later call need not repeat them. advanced: called with the
-    runs done and asked for. pool, jobs: the executor that makes the runs, and how many it makes at a time.
+    every other point of its case in the same way; and the result has no draw if there was time for fewer than 8. Where
+    16 draws or more are asked for, entries that change no run are searched for first, and are not drawn.
     """
     inputs = dict.fromkeys(name for result in nominal for name in result.inputs)
     specs = [spec_of(point) for point in points]

@@ -120,7 +120,8 @@ class Directive:
 
         now: its `time_s`. memory: the number of a device, or HOST. did: what it does, beginning with a verb, for
         reports. name: the array. writes: whether it is a write. exact: whether it is to every byte of the range, or
-        else to some. role, block, atomic, maps: the fields of `Access` with these names.
+        else to some. role: what it does for a mapping (`Role`). block: the device block in which it lies. atomic:
+        whether it is one atomic operation. maps: for a copy of a map clause, the number of the device.
         """
         strand, clock = self.strand, self.clock
         epoch = strand.epoch if clock is None else clock[strand.chain]

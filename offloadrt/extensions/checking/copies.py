@@ -80,9 +80,9 @@ class CheckedCopies:
         """Pass a copy on to the parts that examine copies, in the order of its directive's queue.
 
         entry, block: the mapping and the block on the device when the copy was submitted. role: what the copy does for
-        its mapping, such as making it (`Role`). brought: whether the copy changes bytes of its target, as far as is
-        known; None: it is not known. has_lines: the program is Python and reports every access of the host; a recording
-        does not.
+        its mapping, such as making it (`Role`). brought: a hash of the copied bytes, and whether the target had the
+        same bytes before; None if neither is known. has_lines: the program is Python and reports every access of the
+        host; a recording does not.
         """
         if not event.nbytes:
             return
@@ -213,7 +213,7 @@ class CheckedCopies:
         self._wastes.device_used(block, entry, event.device, begin, end, reads=False, writes=True, exact=True)
 
     def cut_off(self, directive: Directive) -> None:
-        """Report races of a region's copies to the host, when the program has ended before the region's end."""
+        """Report races of a region's copies to the host at its end, where the program has ended before the region."""
         for entry, device in directive.entries.items() if not directive.kernel else ():
             if entry.host_begin in directive.returned and entry.would_be_last(False, False):
                 begin, end = entry.host_begin, entry.host_begin + directive.returned[entry.host_begin]

@@ -383,9 +383,10 @@ class Mappings:
         mapping.borrowed.clear()
 
     def ended_early(self, name: str, ended: Story, used: Story, device: int) -> bool:
-        """Report a region that nothing orders before the end of the map that it needs; return True.
+        """Report a region that nothing orders before the end of the map that it needs.
 
-        name: the array. ended, used: the report lines on the end of the map and on the region.
+        name: the array. ended, used: the report lines on the end of the map and on the region. Returns True always, so
+        that a condition may end with the call.
         """
         subject = f"{name} on device {device}"
         advice = (
@@ -534,7 +535,10 @@ class Tasks:
         self.strands.concurrent = True
 
     def began(self, task: Hashable, after: tuple[Hashable, ...]) -> None:
-        """Record that a task of `made` begins in the running thread. after: the signals for which it has waited."""
+        """Record that a deferred task, which `made` knows, begins in the running thread.
+
+        after: the signals for which it has waited.
+        """
         made = self._made[task]
         self.strands.began(made.who, (task, *after), True, made.where)
         self._running[self.strands.current()] = task

@@ -134,7 +134,8 @@ class References:
         """Return an object that reports later reads of bytes which a directive copies back as a mapping's last user.
 
         In another order the directive may not be the last user, and copies nothing back, so that the reads may see
-        other values. Returns None if it is the last in any order.
+        other values. entry: the mapping; None if it is not known. Returns None if the directive is the last in any
+        order.
         """
         others = self._others(device, entry, directive)
         what = "the end of the map at {}, which copies back only as the last user"

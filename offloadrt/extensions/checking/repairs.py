@@ -92,13 +92,14 @@ class Costs(Trace):
         return _ps(self._sim.now)
 
     def aside(self, kind: type[Event], of: tuple[int, int, int], what: tuple[Any, ...], in_s: float = 0.0) -> None:
-        """Ignore an event of this kind (what, in_s: its text and time); times come from other events, which `by` gets.
+        """Ignore an event that the trace does not count: `Costs` needs only the times of those that `by` gets.
 
-        The parameters are those of `Trace.aside`.
+        kind: the event's class. of: its actor (the number of a thread or part of the machine), device and cause (the
+        directive's number). what: its other fields. in_s: the virtual seconds from now at which it happens.
         """
 
     def close(self) -> None:
-        """Sort the copies by their numbers; the run calls this at its end."""
+        """Sort the copies of each directive as they were submitted, so that `take` finds them in order; called last."""
         for key, copies in self._copies.items():
             self._queues[key] = deque(copies[number] for number in sorted(copies))
 

@@ -217,8 +217,8 @@ class _Signal:
 class Strands:
     """Follows which strands (host threads, tasks, device queues) of a program run, and what orders them.
 
-    An actor may run several strands, one inside the other, such as a task inside a thread. sim: the simulation, which
-    tells the running actor.
+    An actor (a thread or a part of the machine, as the simulation runs it) may run several strands, one inside the
+    other, such as a task inside a thread. sim: the simulation, which tells the running actor.
     """
 
     sim: Simulation
@@ -307,9 +307,10 @@ class Strands:
     def began(self, name: str, after: tuple[Hashable, ...], deferred: bool = False, source: str = "") -> None:
         """Begin a strand (host thread or task) in the running actor, inside the strand that the actor runs already.
 
-        When the new strand ends, the actor continues its earlier one. after: the signals that the new strand awaits.
-        deferred: it is a deferred task. source: its source line; by default the line that was reached by the strand
-        that gave the first of these signals.
+        An actor is a thread or a part of the machine, as the simulation runs it. When the new strand ends, the actor
+        continues its earlier one. after: the signals that the new strand awaits. deferred: it is a deferred task.
+        source: its source line; by default the line that was reached by the strand that gave the first of these
+        signals.
         """
         clock = Clock()
         offered: list[EndedChains] = []

@@ -167,9 +167,10 @@ class Versions:
             host.left = mine.value
 
     def not_brought(self, device: int, host_begin: int, nbytes: int, entry: Entry, doubt: Doubt) -> bool:
-        """Attach `doubt` to device bytes that a map did not copy, if they differ on the host; tell whether any do.
+        """Let `doubt` report later reads of device bytes that a map did not copy, if they differ on the host.
 
-        entry: the mapping.
+        The map found them mapped, but in another order might have copied them. entry: the mapping. Returns whether any
+        bytes differ.
         """
         differ = [mine for host, mine in self._pairs(device, entry, host_begin, nbytes) if _differ(mine.value, host)]
         for mine in differ:
@@ -259,7 +260,8 @@ class Versions:
 
         If the newest values were written by a kernel in this device's memory or in a mapping that has ended, the copy
         counts as the newest from now on: it may be meant to undo what the kernel wrote. begin: the device address.
-        doubt: whether the copy is made depends on an order that the program leaves open.
+        doubt: reports later reads of the bytes that the copy changes, if another order of the program would not make
+        the copy.
         """
         shift, into = begin - host_begin, self._device(device)
         last = into.replace(begin, begin + nbytes)
@@ -281,7 +283,7 @@ class Versions:
 
         begin: the device address. copy: the copy's access to the host. is_counterpart: whether the device's bytes are
         the mapped copy of just these host bytes. If they are other data, the copy counts as a write by the host. doubt:
-        whether the copy is made depends on an order that the program leaves open.
+        reports later reads of the bytes that the copy changes, if another order of the program would not make the copy.
         """
         self._last += 1
         shift = host_begin - begin

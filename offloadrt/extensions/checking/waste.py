@@ -339,8 +339,8 @@ class Wastes:
         """Record a copy between the host and a device, and find out whether it was needless.
 
         copy: its field `host` is 0 if the host side is no array. entry, block: the mapping and the block on the device,
-        if any. brought: whether the copy changes bytes of its target; None: that is not known. host_known: whether
-        every access of the host to this range is reported.
+        if any. brought: a hash of the copied bytes, and whether the target had the same bytes before; None if neither
+        is known. host_known: whether every access of the host to this range is reported.
         """
         self.operations.append(copy)
         copy.made = self._blocks.get(block) if block is not None else None

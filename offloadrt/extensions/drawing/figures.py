@@ -266,13 +266,14 @@ _ROLES = {
 def figure_for(
     figure: Figure | None, axes: Mapping[str, Sequence[Any]], results: Sequence[Result], machine: str | None = None
 ) -> Figure | None:
-    """Choose the figure to draw for a sweep over `axes`.
+    """Choose the figure (drawing) of a sweep over the parameters `axes`, and what lies along its axes.
 
-    It is the scenario's own figure. If it has none, the first swept parameter that is a number lies along x and the
-    first measured figure along y; if all swept parameters are texts, there is a bar for each value of the first one.
+    It is `figure`, which the scenario declares. If that is None, the first swept parameter that is a number lies along
+    x and the first number that the scenario measures along y; if all swept parameters are texts, there is a bar for
+    each value of the first one. All other swept parameters become lines.
 
-    All other swept parameters become lines. Published points are kept if all runs are on `machine`, the scenario's own.
-    Returns None if neither numbers nor texts were swept.
+    machine: the machine of all runs; None: the scenario's own. Published points are kept only if it is the scenario's
+    own. Returns None if neither numbers nor texts were swept.
     """
     rows = [row(result) for result in results]
     swept = [name for name, values in axes.items() if len(values) > 1]
@@ -318,8 +319,8 @@ def chosen(
     """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
     x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. machine: the machine of all
-    runs; published points are left out if it is not the scenario's own. Raises UserError for a `y` that is no figure of
-    the results.
+    runs; published points are left out if it is not the scenario's own. Raises UserError for a `y` that is no number
+    which the runs return.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])

@@ -91,9 +91,9 @@ def number_of(value: Cell) -> float:
 
 
 def series_of(figure: Figure, rows: Sequence[dict[str, Cell]], panel: Cell, names: Sequence[str]) -> list[Series]:
-    """Sort the rows (runs) of the panel for the value `panel` into lines or bars; colours are the same in all panels.
+    """Sort the runs (`rows`) of one panel into lines or bars; colours are the same in all panels.
 
-    names: the texts along x.
+    panel: the value that the parameter `figure.panels` has in them; each value has a panel. names: the texts along x.
     """
     colours = list(dict.fromkeys(cells[name] for cells in rows for name in figure.lines[:1]))
     dashes = list(dict.fromkeys(tuple(cells[name] for name in figure.lines[1:]) for cells in rows))

@@ -43,7 +43,8 @@ def validate(
 ) -> int:
     """Compare what the emulator says with what a paper reports, claim by claim, or with independent measurements.
 
-    The exit code is 1 when a claim fails, or when the verdict depends on where in its range an uncertain entry lies.
+    The exit code is 1 when a claim fails, or when the verdict depends on where in its range an uncertain entry of the
+    machine's profile lies.
 
     Parameters
     ----------
@@ -58,12 +59,12 @@ def validate(
         A machine: predict only its independent measurements, and say which entries of its profile replace those that
         were measured on it. They come from its data sheet and, scaled, from other machines.
     intervals:
-        With --independent or --leave-out, instead: the 80 % interval of each value over samples of the machine's
-        ranges, why a value lies outside, how far mechanisms were off on other machines, and how many values lie in
-        each.
+        With --independent or --leave-out, print intervals in place of single values: for each measurement the 80 %
+        interval of its predictions over samples of the machine's ranges, why the measured value lies outside, how far
+        mechanisms were off on other machines, and how many measured values lie in their intervals.
     budget:
-        Time for these samples, as in 10min or 2h; the shortest runs come first. By default all entries get samples but
-        those that say that they take too long: ten minutes on two cores for those of the package.
+        Time for these samples, as in 10min or 2h; the shortest runs come first. By default all measurements get
+        samples but those that say that they take too long: ten minutes on two cores for those of the package.
     quick:
         Make fewer runs; the report says which.
     ranges:
@@ -161,6 +162,8 @@ def conform(*files: Path, gear: Gear = "turbo", json: Json = False) -> int:
     ----------
     files:
         Files of recorded cases (JSON Lines).
+    gear:
+        How actors are resumed: `native` as Trio tasks, `turbo` inside the clock, which is faster; both agree.
     """
     if not files:
         raise UserError("conform: name at least one file of recorded cases")

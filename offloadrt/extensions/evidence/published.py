@@ -100,10 +100,10 @@ def marks_of(
 ) -> list[Mark]:
     """Return the marks to draw in a panel for the numbers that a paper published for these runs.
 
-    figure: the scenario's figure with its published points. panel: the value that all runs of the panel have in common.
-    series: the panel's lines or bars. given: the parameters of all runs of the figure. unit: the factor from seconds to
-    the figure's unit, which has been applied to the times of the runs, too. Raises UserError for a claim that cannot be
-    drawn.
+    figure: the scenario's figure with its published points. panel: the value of the parameter `figure.panels` in all
+    runs of the panel. series: the panel's lines or bars. given: the parameters of all runs of the figure. unit: the
+    factor from seconds to the figure's unit, which has been applied to the times of the runs, too. Raises UserError for
+    a claim that cannot be drawn.
     """
     marks = []
     for point in figure.published:

@@ -71,8 +71,8 @@ def why(
     budget:
         Real time for all of it, as in 90s or 5min; 0s tries no changes, and draws only what --draws asks for.
     sobol:
-        Base samples for total-order Sobol indices of the sentence's share over all ranges of the machine: a power of
-        two. Each takes up to 9 runs; they have a part of the budget as well.
+        Base samples for total-order Sobol indices, over all ranges of the machine, of the limiting resource's share of
+        the critical path: a power of two. Each takes up to 9 runs; they have a part of the budget as well.
     """
     import attrs
 
@@ -208,7 +208,10 @@ def _shares(title: str, shares: Iterable[PathShare]) -> RenderableType:
 
 
 def holder_labels(holders: Iterable[Holder]) -> list[str]:
-    """Return a text for each group of holders of a lock that differ in arrays only, the largest share of time first."""
+    """Return a text for each call (with directive and line) that held a lock: its share of the held time, and its name.
+
+    Holders that differ only in the array whose entry they locked are added up. The largest share comes first.
+    """
     shares: dict[str, float] = {}
     for holder in holders:
         what = " in ".join(part for part in (holder.call, holder.directive) if part) or "no directive"
@@ -342,7 +345,10 @@ Predicated = Annotated[
 
 
 def kernels(scenario: str, /, *, predicated: Predicated = False, json: Json = False) -> None:
-    """Show what the source of each kernel says: accesses, LAF, index ranges, flops and bytes; and the objects' GAF.
+    """Show what the source of each kernel says: accesses, index ranges, flops and bytes.
+
+    Shows also local access frequencies (LAF: an array's loads and stores in one iteration) and, for programs whose host
+    function is read, global ones (GAF: of each array over all target regions, times how often these run).
 
     Parameters
     ----------

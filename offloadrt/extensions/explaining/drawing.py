@@ -40,9 +40,10 @@ class Canvas(Protocol):
     """Draws tracks, known by the numbers that `thread`, `lane` and `counter` return; times are picoseconds."""
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a new track for a thread, and return the track's number. index: the number of the thread's actor.
+        """Make a new track for a host thread or task, and return the track's number.
 
-        group: the heading below which the track is drawn.
+        group: the heading below which the track is drawn. index: the thread's number among all actors (threads and
+        parts of the machine) of the run.
         """
 
     def lane(self, group: str, name: str, /) -> int:
@@ -430,9 +431,9 @@ _HOST_THREADS = ("main", "host thread", "hidden helper thread", "rank ")
 class Drawing:
     """Draws the events of a trace, in order, on a canvas: threads, locks, engines, kernels, and numbers over time.
 
-    Of the device table, only the number of its entries is drawn. causal_log: what the same run recorded besides events:
-    who let whom go on, and other annotations; drawing removes them from the log. `finish` ends the slices that are
-    still open.
+    Of a device's present table, only the number of its entries is drawn. causal_log: what the same run recorded besides
+    events: who let whom go on, and details such as the arguments of calls (annotations); drawing removes those from the
+    log. `finish` ends the slices that are still open.
     """
 
     def __init__(self, canvas: Canvas, causal_log: CausalLog | None = None) -> None:

@@ -306,14 +306,16 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Return the robustness of `drawn` with the entries that should be measured next, found by further runs.
+    """Return `drawn.robustness` (how sure the sentence on the limit is) with the costs that should be measured next.
 
-    These are the two entries whose ranges change the elapsed time most. Added are also sentences on entries that make
-    the run slower when they are cheaper. Costs whose change had a gain are tried first, since with few random samples
-    chance alone gives a high correlation. drawn: the runs with random samples of the costs, and the robustness to
-    complete. tried: the changes that were tried, with their gains. point, result: the original run and its result.
-    budget_s: real time for these runs, in seconds. pool, jobs: the executor that makes the runs, and how many it makes
-    at a time. advanced: called with the runs done and asked for.
+    These are the two entries of the machine's profile whose ranges change the elapsed time most, by further runs. Added
+    are also sentences on entries that make the run slower when they are cheaper. Costs whose change had a gain are
+    tried first, since with few random samples chance alone gives a high correlation.
+
+    drawn: the runs with random samples of the costs, and the robustness to complete. tried: the changes that were
+    tried, with their gains. point, result: the original run and its result. budget_s: real time for these runs, in
+    seconds. pool, jobs: the executor that makes the runs, and how many it makes at a time. advanced: called with the
+    runs done and asked for.
     """
     likely = {key: abs(value) for key, value in correlations(drawn.places, drawn.merits).items()}
     for one in tried.what_ifs:
@@ -338,10 +340,12 @@ def deciding(
 def shares_in_time(
     points: Sequence[Point], pool: Executor, jobs: int, deadline: float, advanced: Callable[[int, int], object]
 ) -> list[Any]:
-    """Make runs until a deadline; return what `shares_at` says of each: its limit and shares of the critical path.
+    """Make the runs `points` until a deadline, and return for each what limits it, as `shares_at` says in JSON.
 
-    Runs that could not begin in time are left out. deadline: a reading of `time.monotonic`, in seconds. pool, jobs: the
-    executor that makes the runs, and how many it makes at a time. advanced: called with the runs done and asked for.
+    A result is a dict: "limit" is the resource that limits the run, "shares" each resource's share of the critical
+    path, "figures" its measured times; or "error". Runs that could not begin in time are left out. deadline: a reading
+    of `time.monotonic`, in seconds. pool, jobs: the executor that makes the runs, and how many it makes at a time.
+    advanced: called with the runs done and asked for.
     """
     futures: list[Future[bytes]] = []
     said: list[Any] = []
@@ -356,12 +360,12 @@ def shares_in_time(
 
 
 def dependences(holds: Sequence[bool], places: Sequence[Mapping[str, str | float]]) -> tuple[Dependence, ...]:
-    """Return the entries whose positions in their ranges correlate with whether the sentence on the limit holds.
+    """Return the machine's entries on whose values it depends whether `why`'s sentence "X limits this run" holds.
 
-    holds: for each draw (random sample), whether the sentence holds. places: for each draw, the position of every entry
-    in its range. Only significant correlations count. The threshold is corrected for the number of entries
-    (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three are returned, those
-    with the largest correlation.
+    holds: for each draw (random sample of all uncertain entries), whether the sentence holds. places: for each draw,
+    the position of every entry in its range. Only significant correlations count. The threshold is corrected for the
+    number of entries (Bonferroni): if no entry matters, there is a chance of 5 % that any is returned. At most three
+    are returned, those with the largest correlation.
     """
     if not holds or all(holds) or not any(holds):
         return ()

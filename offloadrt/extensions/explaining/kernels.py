@@ -118,7 +118,11 @@ _HINTS = "say what is known with `expect`: expect(CONDITION, probability=0.1), e
 
 
 def kernels_of(reference: str) -> Iterable[RenderableType]:
-    """Yield all that `kernels` prints for a scenario's name or a script. Raises ScenarioNotFound, ScriptFailed."""
+    """Yield what the command `kernels` prints for a scenario's name or a script: what the source says of its kernels.
+
+    These are accesses, index ranges and work of each kernel, and how often target regions run. Raises ScenarioNotFound,
+    ScriptFailed.
+    """
     kernels, programs, unread = _found(reference)
     if not kernels:
         yield _none_found(reference)
@@ -315,7 +319,8 @@ def analysed(kernel: Kernel, analysis: KernelAnalysis) -> Iterable[RenderableTyp
 def frequencies(host: str, program: Any) -> Iterable[RenderableType]:
     """Show the target regions of a program, with how often each runs, and its objects by access frequency.
 
-    host: the name of its host function. program: its regions and objects, a `HostProgram` of OTM.
+    host: the name of its host function. program: its regions and objects, a `HostProgram` (of the extension `otm`,
+    which places each object in memory by its access frequency).
     """
     regions = table_of(f"\ntarget regions of {escape(host)}", "region", "runs", "line", "objects", right=(1, 2))
     for region in program.regions:

@@ -55,7 +55,10 @@ class PerfettoFile:
 
     @staticmethod
     def observer() -> CausalLog:
-        """Return a new observer of what a picture shows besides events: waits of threads and arguments of calls."""
+        """Return a new observer to give a run as `causal_log`; it keeps what a Perfetto file shows besides events.
+
+        That is which thread waited for which, and the arguments of calls.
+        """
         return CausalLog(history=False)
 
     def __init__(

@@ -213,9 +213,9 @@ class Observed:
 
     @property
     def elapsed_ps(self) -> int:
-        """Return the measured time in picoseconds, which is that of all path parts.
+        """Return the measured time in picoseconds, the sum of the parts of the critical path.
 
-        Instances of repeated phases that were not run are included by an estimate.
+        Iterations of long loops that were left out (`RepeatedPhases`) are included by an estimate.
         """
         return sum(part.ps for part in self.path)
 

@@ -93,9 +93,10 @@ class Timeline:
         self.counters: list[Counter] = []
 
     def thread(self, group: str, index: int, name: str, /) -> int:
-        """Make a track for a thread, and return the track's number.
+        """Make a track for a host thread or task, and return the track's number.
 
-        group: the heading below which it is drawn. index: the number of the thread's actor.
+        group: the heading below which it is drawn. index: the thread's number among all actors (threads and parts of
+        the machine) of the run.
         """
         return self.lane(group, name)
 

@@ -181,7 +181,11 @@ def _is_read(variable: str, spec: MachineSpec) -> bool:
 
 @attrs.frozen
 class Switch:
-    """An environment variable that `why` tries for programs of `models`, with the values to try and where it acts."""
+    """An environment variable of a real runtime or driver that the command `why` tries, with the values to try.
+
+    It is tried for programs of the programming models `models`, and first where the parts of the critical path on which
+    it acts are long.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -195,7 +199,10 @@ class Switch:
     """If not empty: the variable acts on all work of actors (threads, engines) whose names begin so, too."""
 
     def values_beside(self, entry: ProfileEntry | None) -> list[str]:
-        """Return the values of the variable to try, without the one that the machine's entry has now."""
+        """Return the values of the variable to try, without the one that the run has now.
+
+        entry: the entry of the machine's profile that the variable overrides; None if there is none.
+        """
         now = None if entry is None else entry.value
         doubled = str(int(2 * now)) if isinstance(now, int | float) else ""
         values = [doubled if value == "2x" else value for value in self.values]
@@ -255,10 +262,11 @@ def _others(parameter: Parameter, now: Value, swept: Sequence[Value]) -> list[Va
 def proposals(
     spec: MachineSpec, path: Sequence[PathPart], overrides: Mapping[str, str], *, evicts: bool = False
 ) -> list[Proposal]:
-    """Propose changes of the machine's entries that the user has not set, the largest promise first.
+    """Propose changes of the entries of a machine's profile that the user has not set, the largest expected gain first.
 
-    overrides: the entries that the user has set. evicts: whether managed memory does not fit on the device, so that
-    more device memory may help.
+    path: the parts of the run's critical path; an entry that costs much of it is expected to gain much. overrides: the
+    entries that the user has set. evicts: whether managed memory does not fit on the device, so that more device memory
+    may help.
     """
     shares = _shares(path)
     several = any(_SECOND.search(f"{part.actor} {part.resource} {part.waited_for}") for part in path)

@@ -277,7 +277,7 @@ class Everywhere(CountedOutcomes):
     """The cases that were run: one for each await, or as many as asked for, chosen evenly."""
 
     def is_failure(self, outcome: RunOutcome) -> bool:
-        """Tell whether a run with a fault failed: it ended neither with the program's result nor with a named error."""
+        """Tell whether a run with an injected fault ended neither with the program's result nor a documented error."""
         return not outcome.is_named if outcome.is_error else outcome.key != self.reference.key
 
 

@@ -23,9 +23,10 @@ def violations(device: OffloadDevice) -> list[str]:
 
 
 def unreturned(device: OffloadDevice) -> list[str]:
-    """Describe the device blocks that a program has not freed at its exit, if only the runtime allocates for it.
+    """Describe the device blocks that nobody owns at a program's exit: not freed, not mapped, not the program's own.
 
-    Returns an empty list after a failed free or a fatal error: the driver takes such blocks back at the process's end.
+    The program must be one for which only the runtime allocates device memory. Returns an empty list after a failed
+    free or a fatal error: the driver takes such blocks back at the process's end.
     """
     if device.ended is not None or any(FAILED_FREE in message for message in device.messages):
         return []

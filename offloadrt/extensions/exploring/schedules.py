@@ -147,13 +147,17 @@ _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 class SchedulePlan:
     """Plans schedules: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
-    A schedule says in which order actors (threads and parts of the machine) go on. LENGTH is a virtual time (`20us`).
-    For pct it says how late an actor may go on, for delay it is the longest delay, and for dfs how long an actor is
-    held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then enumerates the
-    orders of actors that are ready at the same instant. `text` is the plan as the user wrote it; `kind` is the
-    strategy's name, and `bound`, `length` and `jitter` are its numbers (`length` None: the program's duration). `steps`
-    is the number of scheduling choices in a run. `first_seed` is the seed of the first run; each further run has the
-    next one.
+    A schedule says in which order actors (threads and parts of the machine) go on; `costs` draws the machine's
+    uncertain entries in place of an order, and JITTER (0 to 1) is its `--jitter`. DEPTH: how many pairs of steps must
+    come in a certain order to show the bug that is searched for. BOUND: how often in a run an actor is delayed, or
+    passed over, at most.
+
+    LENGTH is a virtual time (`20us`): for pct how late an actor may go on, for delay the longest delay, and for dfs how
+    long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then
+    enumerates the orders of actors that are ready at the same instant. `text` is the plan as the user wrote it; `kind`
+    is the strategy's name, and `bound` (DEPTH or BOUND), `length` (None: the program's duration) and `jitter` are its
+    numbers. `steps` is the number of scheduling choices in a run. `first_seed` is the seed of the first run; each
+    further run has the next one.
     """
 
     text: str

@@ -41,7 +41,10 @@ PASSED = RunOutcome("result passed", "it passed", False)
 
 
 class MakeRun(Protocol):
-    """Makes a new run for a test of the pytest plugin, with further arguments beside those of the test's mark."""
+    """Makes a new run for a test of the pytest plugin, with the arguments of the test's mark `@pytest.mark.offload`.
+
+    changes: arguments of the run that are added to these or replace them, such as `strategy`, `overrides` and `faults`.
+    """
 
     def __call__(self, **changes: Any) -> Run: ...
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def stats(log: Path, /, *, json: Json = False) -> None:
-    """Show a log's statistics: API calls, locks, engines and bytes; what a recording's real runtime did.
+    """Show a log's statistics: API calls, locks, engines and bytes; of a recorded program, what its real runtime did.
 
-    Of the locks of table entries a log has those that somebody held for some time or waited for. `offloadrt run` counts
-    also those that a look-up passed while they were free.
+    Each entry of the present table has a lock. A log has those that somebody held for some time or waited for.
+    `offloadrt run` counts also those that were free when a look-up took and released them at once.
 
     Parameters
     ----------

@@ -688,10 +688,10 @@ async def allgather_ring(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffe
 
 
 async def allgather_neighbours(c: Channel, buffer: MpiBuffer, parts: Sequence[MpiBuffer]) -> None:
-    """Allgather by exchanges with the two neighbours in turn, two parts at a time; in a ring if ranks are odd.
+    """Allgather by exchanges with the two neighbours in turn, two parts at a time; in a ring if the size is odd.
 
-    J. Chen, Y. Zhang, L. Zhang and W. Yuan, Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster
-    with Fast Ethernet, 2005.
+    parts: the parts of `buffer` by rank; each rank's own is filled before, all after. J. Chen, Y. Zhang, L. Zhang and
+    W. Yuan, Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster with Fast Ethernet, 2005.
     """
     if c.size % 2:
         await _ring(c, parts)

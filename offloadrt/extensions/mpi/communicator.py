@@ -125,7 +125,11 @@ class World:
         """
 
     def context(self, key: object) -> int:
-        """Return the number of a communicator; all ranks of the communicator pass the same key."""
+        """Return the number of a communicator, a new one for a new key.
+
+        key: what identifies the call that made it, so that all its ranks pass the same, such as (parent's number, count
+        of communicators made from it, color).
+        """
         return self._contexts.setdefault(key, 2 * len(self._contexts))
 
     def agree(self, context: int, number: int, call: str, arguments: str, rank: int, size: int, at: Line) -> None:
@@ -159,7 +163,10 @@ class World:
         ]  # fmt: skip
 
     def tell_unseen(self, endpoint: Endpoint) -> None:
-        """Tell the observer of the program of `endpoint`, once, that collective calls use arrays unseen."""
+        """Tell the observer of a rank's program, such as the checker, that it does not see how collectives use arrays.
+
+        It is told once, and says itself that nothing can be known about these uses.
+        """
         if not self._told_unseen and (tell := endpoint.process.program.tell) is not None:
             self._told_unseen = True
             tell(NotKnown("what collective calls of MPI read and write in the host's arrays"))

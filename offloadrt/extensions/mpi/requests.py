@@ -494,7 +494,10 @@ class Endpoint:
         tell(StrandEnded(request))
 
     def tell_completed(self, request: MpiRequest) -> None:
-        """Tell the observer that the program knows of a message's end, and that it has stored what it received."""
+        """Tell the program's observer, such as the checker, that the program knows that a message is complete.
+
+        If it was received, the observer also learns which bytes of the host's array the message has written.
+        """
         tell, buffer, array = self.process.program.tell, request.buffer, request.buffer.array
         if tell is None or array is None:
             return
@@ -533,10 +536,7 @@ class Endpoint:
             await self.machine.work(seconds, "ranks")
 
     def came_to(self, name: str, at: Line = "") -> Actor:
-        """Record that the running thread enters an MPI call, for reports; return the thread's actor.
-
-        name: the MPI call.
-        """
+        """Record that the running thread enters MPI call `name`, for reports; return the thread (an `Actor`)."""
         me = self.actor = self.sim.current
         if me.index not in self.inside:
             self.last_call = f"{name} ({at})" if at else name

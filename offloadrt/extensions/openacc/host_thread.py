@@ -311,8 +311,9 @@ class HostThread(ProgramThread):
     ) -> AwaitableDirective:
         """Run ``update host(…) device(…)`` on the current device.
 
-        Raises NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data
-        that JACC's runtime keeps on several devices.
+        async_: the async queue in which it runs; None: the host waits. wait: queues after whose work it runs. Raises
+        NotPresent for data that is not there, unless `if_present`. Raises ValueError for `device(…)` of data that the
+        runtime of JACC, which divides kernels among devices, keeps on several.
         """
         _check_any("update", clauses, "host(a)")
         items = lower_update(clauses, if_present)

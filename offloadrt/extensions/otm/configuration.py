@@ -96,10 +96,11 @@ class Otm(Managed):
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
         """Return the last placement of each object over all devices, and how much memory the objects took.
 
-        ``placements`` has for each object its bytes, rank by global access frequency (GAF), density, place and
-        mechanism. Where several have one name, the later are numbered (``a (2)``). ``otm`` has the most bytes of
-        explicit and of implicit objects that were active at one time (`explicit_bytes`, `implicit_bytes`), and the
-        bytes available for both (`budget_bytes`).
+        ``placements`` has for each object its bytes, rank by global access frequency (GAF), density (accesses per
+        element), place (host or device) and mechanism (explicit: copied, implicit: migrating, pinned). Where several
+        have one name, the later are numbered (``a (2)``). ``otm`` has the most bytes of explicit and of implicit
+        objects that were active at one time (`explicit_bytes`, `implicit_bytes`), and the bytes available for both
+        (`budget_bytes`).
         """
         placements: dict[str, ObjectPlacement] = {}
         seen: dict[str, int] = {}
@@ -257,7 +258,10 @@ class ObjectPlacing:
         return Placement.DEVICE_COPY if explicit else Placement.HOST_POINTER
 
     def in_place(self, item: MapItem, queue: DirectiveQueue) -> Awaitable[None]:
-        """Record that a directive has mapped an object without a device block, so that the item's map is deferred."""
+        """Record that a directive maps an object without a device block; its map is made once the object is copied.
+
+        The result is awaited as all placing is, but nothing is left to do.
+        """
         if queue.kept is None:
             self.table.put_off(item)
         return no_work()

@@ -53,9 +53,9 @@ class ObjectPlacement:
 
 @attrs.frozen
 class PlacementRules:
-    """The profile's entries by which OTM places objects: the least density for a copy, and how room is counted.
+    """The entries of the machine's profile by which OTM, which places objects one by one, decides how they are reached.
 
-    The density of an object is the number of accesses per element.
+    An object is copied to the device or migrates there; the density of an object is the number of accesses per element.
     """
 
     threshold: Annotated[float, "otm.threshold"]

@@ -123,7 +123,8 @@ class ObjectScope(Scope):
         return inner
 
     def arguments(self, function: HostFunction, node: ast.Call) -> dict[str, Any]:
-        """Return what the parameters of a function stand for in a call."""
+        """Return what each parameter of a function stands for, by name, when the call `node` of the program calls it.
+        """
         tree = function.source.tree
         positional = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         bound = {
@@ -257,7 +258,11 @@ class ObjectScope(Scope):
         return None
 
     def argument(self, node: ast.expr) -> Any:
-        """Return the object, function, kernel or construct that an argument stands for; else Ambiguous."""
+        """Return what the expression `node`, an argument in a call that the program makes, stands for.
+
+        It is an array (object), a function, a kernel or a target construct; else Ambiguous, which says why it is not
+        known.
+        """
         meaning = self.meaning(node)
         return Ambiguous(f"{text(node)} is no name of an array") if meaning is None else meaning
 
@@ -344,7 +349,7 @@ class RegionWalk(HostWalk[TargetConstruct, ObjectScope]):
 
     @property
     def objects(self) -> Iterable[str]:
-        """Return the names of the objects, in the order in which the program makes or names them."""
+        """Return the names of the program's objects (arrays), in the order in which it makes or names them."""
         return self.scope.objects
 
     def call(self, node: ast.Call) -> None:

@@ -240,9 +240,9 @@ class RecordedRanges:
 
     @classmethod
     def of(cls, program: str, metas: Iterable[Meta]) -> RecordedRanges:
-        """Make the ranges of host times and kernel costs for the processes of a run; their names begin with `program`.
+        """Make the ranges of host times and kernel costs for the processes of a run.
 
-        metas: how each process was recorded.
+        program: the recording's name, with which the names of both ranges begin. metas: how each process was recorded.
         """
         metas = list(metas)
         ratios = metas[0].host_times
@@ -304,7 +304,11 @@ def _times(column: Column, factors: Column) -> Column:
 def ranges_by_threads(
     program: str, metas: Iterable[tuple[int, Meta]], known: Sequence[int]
 ) -> dict[int, RecordedRanges]:
-    """Return the ranges by number of host threads. metas: (that number, Meta) of processes; known: all such numbers."""
+    """Return the ranges of a recorded program's host times and kernel costs, by number of host threads.
+
+    program: the recording's name, with which the ranges' names begin. metas: (number of host threads, `Meta`) of each
+    process. known: all numbers of host threads that were recorded, in the result's order.
+    """
     ordered = sorted(metas, key=lambda one: known.index(one[0]))
     return {
         threads: RecordedRanges.of(

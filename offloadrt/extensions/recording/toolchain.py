@@ -138,7 +138,7 @@ def device_runtime(compiler: Compiler) -> Path:
 
 
 def program_markers(compiler: Compiler) -> Path:
-    """Return the object file in place of NVTX's and rocTX's libraries. ToolchainMissing if it cannot be compiled."""
+    """Return the object file to link in for NVTX and rocTX, which records their ranges; raises ToolchainMissing."""
     flags = ["-std=gnu17", "-O2", "-fPIC"]
     return _compiled(compiler, "program.o", _sources("markers", "c"), flags, ["-r", "-nostdlib"])
 

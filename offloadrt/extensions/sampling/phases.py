@@ -147,7 +147,8 @@ class _LoopGroup:
 class RepeatedPhases:
     """Leaves out some iterations of a run's long loops (repeated phases), and estimates what they would have added.
 
-    counted: returns the counts of the run since its start. `wanted` tells whether iterations are left out at all.
+    counted: returns the counts and times of the run since its start (`Ledger`); their growth in the iterations that run
+    stands for those that do not. `wanted` tells whether iterations are left out at all.
     """
 
     wanted = True

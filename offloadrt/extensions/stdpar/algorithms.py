@@ -127,7 +127,11 @@ class Algorithms(ABC):
     def for_each(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::for_each`` of a kernel with its arguments. iterations: how many, if its costs are declared."""
+        """Run ``std::for_each`` of a kernel, on its arguments.
+
+        iterations: how many a kernel has that declares its costs and has no body; None: one per element of its first
+        array.
+        """
         return self.invoke(AlgorithmCall("for_each", policy, kernel, arguments, iterations))
 
     def for_each_n(self, policy: ExecutionPolicy, n: int, kernel: Kernel, *arguments: Any) -> Awaitable[None]:
@@ -137,7 +141,11 @@ class Algorithms(ABC):
     def transform(
         self, policy: ExecutionPolicy, kernel: Kernel, *arguments: Any, iterations: int | None = None
     ) -> Awaitable[None]:
-        """Run ``std::transform`` of a kernel with its arguments. iterations: how many, if its costs are declared."""
+        """Run ``std::transform`` of a kernel, on its arguments.
+
+        iterations: how many a kernel has that declares its costs and has no body; None: one per element of its first
+        array.
+        """
         return self.invoke(AlgorithmCall("transform", policy, kernel, arguments, iterations))
 
     def fill(self, policy: ExecutionPolicy, array: UsmArray, value: float) -> Awaitable[None]:
@@ -187,17 +195,19 @@ class Algorithms(ABC):
         )
 
     async def any_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::any_of``: tell whether the predicate, a kernel with these arguments, holds for some element.
+        """Run ``std::any_of``: tell whether a predicate holds for at least one of the elements over which it loops.
 
-        Returns None where an array is a phantom (without values).
+        predicate: a kernel that counts the elements for which it holds into its last parameter, which is added to
+        `arguments`. Returns None where an array is a phantom (without values).
         """
         count = await self._count("any_of", policy, predicate, arguments)
         return None if count is None else count > 0
 
     async def all_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::all_of``: tell whether the predicate holds for all elements of the first array.
+        """Run ``std::all_of``: tell whether a predicate holds for all elements of the first array among its arguments.
 
-        Returns None where an array is a phantom (without values). Raises ValueError if no argument is an array.
+        predicate, arguments: as in `any_of`. Returns None where an array is a phantom (without values). Raises
+        ValueError if no argument is an array.
         """
         first = next(pointers(direct(arguments)), None)
         if first is None:
@@ -206,9 +216,9 @@ class Algorithms(ABC):
         return None if count is None else count == first.nbytes // first.itemsize
 
     async def none_of(self, policy: ExecutionPolicy, predicate: Kernel, *arguments: Any) -> bool | None:
-        """Run ``std::none_of``: tell whether the predicate, a kernel with these arguments, holds for no element.
+        """Run ``std::none_of``: tell whether a predicate holds for none of the elements over which it loops.
 
-        Returns None where an array is a phantom (without values).
+        predicate, arguments: as in `any_of`. Returns None where an array is a phantom (without values).
         """
         count = await self._count("none_of", policy, predicate, arguments)
         return None if count is None else count == 0

@@ -47,8 +47,8 @@ class Place(enum.Enum):
 class OperationId:
     """Identifies the operations that the offload heuristic treats as the same.
 
-    name: the algorithm and its kernel, where AdaptiveCpp hashes the types of the arguments. size: the number of
-    iterations.
+    name: the algorithm's and its kernel's, as in ``for_each(scale)``; AdaptiveCpp uses a hash of the arguments' types
+    instead. size: the number of iterations.
     """
 
     name: str

@@ -176,8 +176,8 @@ class HostPointer(enum.Enum):
 class ForeignFreeing(enum.Enum):
     """What happens when code of another compiler frees memory that this implementation allocated.
 
-    FREES: free is replaced in the whole program and knows both kinds of memory. CRASH: libc gets a pointer that is not
-    its own.
+    FREES: its free frees the memory, as it is replaced in the whole program and knows the C library's memory and shared
+    USM. CRASH: the C library's free gets a pointer that is not its own, and the program crashes.
     """
 
     FREES = "frees"

@@ -235,7 +235,10 @@ class HostThread(Algorithms, ProgramThread):
     async def foreign_malloc(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64, phantom: bool | None = None
     ) -> UsmArray:
-        """Call malloc from code of another compiler, so that the memory is the C library's and not shared USM."""
+        """Call malloc from code of another compiler, so that the memory is the C library's and not shared USM.
+
+        phantom: whether the array has a size but no values; None: as the program has it.
+        """
         if not self.runtime.is_explicit:
             await self.executor.meets(Marker.ALLOCATION, "foreign_malloc")
         array = self.runtime.unplaced(name, shape, dtype, phantom, "heap")
@@ -489,7 +492,10 @@ class StdPar(OffloadProgram[HostThread]):
         self._database_file = options.heuristic_file
 
     async def parallel(self, body: Callable[[HostThread], Awaitable[R]], num_threads: int = 1) -> list[R]:
-        """Run a team of host threads, each `await body(t)`. Raises CompilationRefused before any of them starts.
+        """Run a team of host threads, each `await body(t)`.
+
+        Raises CompilationRefused, before any of them starts, if a kernel of `body` captures a local array by reference
+        and the implementation's compiler rejects that (icpx).
 
         The program's first allocation starts the devices: the runtime library takes malloc's place, or the standard
         library allocates before `main`.

@@ -113,7 +113,7 @@ class ScalingGrid(JudgingGrid):
 
     @property
     def halt(self) -> str:
-        """Return the entry of the machine's profile that says what halts kernels, as text: `driver.halt = …`."""
+        """Return what halts running kernels on the machine (such as frees), as text: `driver.halt = drain_on_free`."""
         return f"driver.halt = {self.machine.text('driver.halt')}"
 
 
@@ -162,11 +162,12 @@ def strong(
     threads: Iterable[int] | None = None,
     batches: Iterable[int] = (BATCH,),
 ) -> Times:
-    """Measure the time t(T, n) per volume with T threads and batches of n patches, in strong scaling.
+    """Measure the time t(T, n) of a volume (a cell of a patch) with T threads and batches of n patches, strong scaling.
 
-    Strong scaling: all threads share one number of patches. The time is extrapolated from two runs, one with half the
-    patches, so that costs of the start do not count. case: the equations and other parameters. memory: the value of
-    `Setup.memory`. threads: by default the grid's. A function that judges a claim calls this with `yield from`.
+    Strong scaling: all threads share one number of patches. Each time is extrapolated from two runs, the second with
+    half the first's patches, so that costs of the start do not count. case: the equations and other parameters. memory:
+    how patches get to the device: map, pool, managed, ... (`Setup.memory`). threads: by default the grid's. A function
+    that judges a claim calls this with `yield from`.
     """
     places = [(count, batch) for count in (grid.threads if threads is None else threads) for batch in batches]
     runs: list[dict[str, Value]] = []
@@ -184,10 +185,10 @@ def weak(
 ) -> Times:
     """Measure t(T, n), the time of a volume with T threads and batches of n patches, in weak scaling of Euler 2D.
 
-    Weak scaling: each thread has as many patches, those of `grid` for this study, or two of the largest batches if that
-    is more. The time of a volume (a cell of a patch) is the program's, in seconds, divided by the volumes updated.
-    memory: the value of `Setup.memory`. per_thread: divide by the volumes of one thread instead of those of all
-    threads.
+    Weak scaling: each thread has as many patches, `grid.work["weak"]` or two of the largest batches if that is more.
+    The time of a volume (a cell of a patch) is the program's, in seconds, divided by the volumes updated. memory: how
+    patches get to the device: map, pool, managed, ... (`Setup.memory`). per_thread: divide by the volumes of one thread
+    instead of those of all threads.
     """
     places = [(count, batch) for count in threads for batch in batches]
     patches = max(grid.work["weak"], 2 * max(batches))
@@ -513,9 +514,10 @@ def few_kernels(grid: ScalingGrid, least: int) -> Hearing:
 
 @bench.judge("exahype.mech.M_key", "exahype.mech.M_alloc", "exahype.mech.M_free", "exahype.mech.M_s*")
 def manager(grid: ScalingGrid, true: Sequence[str] = (), zero: Sequence[str] = (), some: Sequence[str] = ()) -> Hearing:
-    """Judge facts about the GPU memory manager, from the probe `manager`: the claim holds if all are as they must be.
+    """Judge a claim on the GPU memory manager: it holds if all facts that the run `probes.manager` measures are right.
 
-    true: the names of facts that must be true; zero: of counts that must be 0; some: of counts that must not be 0.
+    grid: makes the run. true: the names of facts that must be true; zero: of counts that must be 0; some: of counts
+    that must not be 0.
     """
     (fact,) = yield from grid.facts(probes.manager)
     wrong = [name for name in true if fact[name] is not True]

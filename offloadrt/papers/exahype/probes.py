@@ -241,9 +241,10 @@ Case = Literal["euler2d", "euler3d", "ccz4"]
 
 @scenario
 async def unified(run: Run, threads: Threads = 1, batch: Batch = 4, batches: Annotated[int, Range(1, 64)] = 2) -> Facts:
-    """Run ExaHyPE in managed memory, then map an ordinary array: count who copies, who faults, what is managed.
+    """Run ExaHyPE in managed memory, then map an ordinary array: count copies, page faults and managed allocations.
 
-    Each of `threads` host threads has `batches` batches of `batch` patches.
+    The counts say whether the host, by copies, or the kernels, by faults, bring data to the device, and whether the
+    ordinary array becomes managed memory. Each of `threads` host threads has `batches` batches of `batch` patches.
     """
     run.phantom = True
     setup = Setup(memory="managed", batch=batch, threads=threads, patches=batch * batches)

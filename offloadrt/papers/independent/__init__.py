@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def results() -> list[MeasuredResult]:
-    """Read the measured results that come with the package."""
+    """Read the results that others measured on GPUs and published, from the file `results.toml` beside this module."""
     from offloadrt.extensions.evidence.independent import prediction
 
     text = (importlib.resources.files(__name__) / "results.toml").read_text(encoding="utf-8")

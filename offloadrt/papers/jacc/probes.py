@@ -244,8 +244,9 @@ async def division(
 
     A memory-bound kernel reads `planes` elements for each that it writes, a compute-bound one does `terms`
     multiplications and additions. rows: those of the written array. strategy: which kernels are divided among the GPUs.
-    link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup: the meaning of the paper's
-    quantity of that name (`Rules.eff_dup`). data: compute values, and say whether they are right.
+    link_gb_s: of each link between GPUs; 0 leaves it as the machine has it. eff_dup: the paper's undefined quantity in
+    the rule that ends a division: measured seconds of undivided executions per byte sent, or infinite, so that this
+    rule never holds. data: compute values, and say whether they are right.
     """
     run.options = acc.OpenACCOptions(num_devices=gpus, phantom=not data)
     run.set("jit.compile", "0 s")
@@ -319,7 +320,10 @@ def _in_numpy(c: Any, steps: int) -> tuple[Any, Any]:
 
 @scenario(machine="dgx1-v100")
 async def filtering(run: Run, gpus: Annotated[int, Range(2, 8)] = 4) -> Facts:
-    """Measure which accesses of a kernel JACC's predicates leave on each device, and how written arrays are divided."""
+    """Measure which accesses of a kernel each device makes when JACC divides it, and how written arrays are divided.
+
+    JACC puts each access under a condition (predicate), so that a device makes only those that its part needs.
+    """
     run.options = acc.OpenACCOptions(num_devices=gpus, phantom=True)
     facts: Facts = {}
 

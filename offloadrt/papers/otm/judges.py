@@ -97,10 +97,10 @@ class RodiniaGrid(JudgingGrid):
         return emulated if self.part == 1.0 else f"{emulated}, all sizes and the device's memory times {self.part:g}"
 
     def point(self, parameters: Mapping[str, Value], *, scenario: Program | None = None, record: bool = False) -> Point:
-        """Return the description of one run on the grid's machine, whose device memory is multiplied by `part`.
+        """Return the description of one run on the grid's machine, whose device memory is `part` times the real one's.
 
-        parameters: those of the scenario. scenario: by default the one of the grid. record: whether to keep the run's
-        events.
+        On a shorter grid this `part`, a field of the grid, is below 1. parameters: those of the scenario. scenario: by
+        default the one of the grid. record: whether to keep the run's events.
         """
         return self.at(scenario or self.scenario, parameters, {}, record=record)
 
@@ -109,8 +109,9 @@ class RodiniaGrid(JudgingGrid):
     ) -> Point:
         """Return the description of one run on the grid's machine, with other values for some entries of its profile.
 
-        The device memory is multiplied by `part`. scenario: what is run. parameters: those of the scenario. overrides:
-        the new value of each changed entry, by the entry's name. record: whether to keep the run's events.
+        The device memory is multiplied by the grid's `part`, below 1 on a shorter grid. scenario: what is run.
+        parameters: those of the scenario. overrides: the new value of each changed entry, by the entry's name. record:
+        whether to keep the run's events.
         """
         point = JudgingGrid.point(self, parameters, scenario=scenario, record=record)
         changed = {**point.options.overrides, **overrides}
@@ -120,7 +121,10 @@ class RodiniaGrid(JudgingGrid):
         return attrs.evolve(point, options=attrs.evolve(point.options, overrides=changed))
 
     def sized(self, size: float, parameters: Mapping[str, Value]) -> dict[str, Value]:
-        """Return `parameters` with the problem size added. size: in GB, before it is multiplied by `part`."""
+        """Return `parameters` with the problem size, multiplied, as the device's memory is, by the grid's `part`.
+
+        size: in GB, before that.
+        """
         return {**parameters, "size_gb": size * self.part}
 
 

@@ -108,7 +108,7 @@ class Graph:
 
 @attrs.frozen
 class SearchLevel:
-    """One level of a search; nodes and edges are given as fractions."""
+    """One level of a breadth-first search of a graph: how much of the graph it searches from and reaches."""
 
     active: float
     """The fraction of all nodes that are in the frontier."""

@@ -311,9 +311,10 @@ def _triads(grid: ApplicationGrid, machine: str, *names: str) -> Asking[dict[str
 
 
 def against_vendors(grid: ApplicationGrid) -> Asking[Ratios]:
-    """Measure time(vendor's stdpar) / time(acpp) of the mini-apps on every machine.
+    """Measure time(vendor's stdpar) / time(acpp), by machine and then by mini-app, at the grid's sizes.
 
-    A function that judges a claim calls this with `yield from`, which hands on its requests for runs.
+    The machines and vendors are those of `VENDORS`, the mini-apps `APPLICATIONS`. A function that judges a claim calls
+    this with `yield from`, which hands on its requests for runs.
     """
     places = [
         (machine, grid.of(application, name))

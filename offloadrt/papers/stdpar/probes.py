@@ -43,7 +43,11 @@ def add_to(a: Any, b: Any) -> None:
 
 @scenario(machine="isambard-a100")
 async def memory(run: Run, implementation: Literal["acpp", "host"] = "acpp", system_usm: bool = False) -> Facts:
-    """Tell which memory of a program is shared USM, and whether its allocation map finds a pointer into the middle."""
+    """Tell which memory of a program is shared USM, and whether its allocation map finds an address amid an allocation.
+
+    implementation: AdaptiveCpp, or the host alone, without a device. system_usm: whether AdaptiveCpp may use all of the
+    host's memory on the device. Returns the memory of each array by name, and what the map finds, by question.
+    """
     run.options = std.StdParOptions(implementation=implementation, system_usm=system_usm)
     facts: Facts = {}
 

@@ -73,7 +73,10 @@ def sizes(application: str) -> list[int]:
 
 @attrs.frozen
 class RecordedApplication:
-    """Runs `steps` iterations of a recorded application, or with 0 all. Raises ValueError for an unrecorded size."""
+    """Replays `steps` iterations (0: all) of a recorded application. Raises ValueError for an unrecorded size.
+
+    A recording has the algorithm calls and kernels of the real C++ program at one problem size.
+    """
 
     application: str
     size: int = attrs.field()

@@ -271,7 +271,8 @@ def streamed(name: str, uses: tuple[str, ...], doubles: int, lines: bool = False
 def right_hand_side(derived: int, faces: int) -> tuple[CellSweep, ...]:
     """Make the kernels of `compute_rhs` and `add` (rhs.c and add.c), which a time step runs besides its solves.
 
-    derived: doubles of a cell in `DERIVED`. faces: how many kernels treat the two outer layers, per direction.
+    derived: the doubles of a cell in the array of derived fields (densities, velocities). faces: how many kernels, per
+    direction, treat the cells in the two outer layers of the grid.
     """
     return (
         streamed("derive", (STATE, DERIVED), UNKNOWNS + derived),

@@ -32,8 +32,9 @@ def left_out(name: str, runtime: str | None = None) -> WithoutMeasurements:
     """Return what the profile `name` would say, with a runtime (None: its default), if nothing had been measured there.
 
     Each measured entry is replaced: by the entry of the profile on which this one is based, or else by that of another
-    machine, scaled. An entry counts as measured if it depends on a part of the machine (`scaling.py`) and its value was
-    measured there. Values from data sheets stay. Raises ProfileError.
+    machine, scaled by the speed of the part that it depends on, such as the core or the host's memory. Entries that
+    depend on none (`scaling.py`: sizes, policies) are no costs and stay, as do values from data sheets. Raises
+    ProfileError.
     """
     files = files_of(name, MACHINE)
     named = runtime if runtime is not None else default_runtime(files)

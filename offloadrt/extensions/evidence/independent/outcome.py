@@ -66,7 +66,10 @@ class PredictedValue:
 
     @property
     def left_out_error(self) -> float | None:
-        """Return |ln(left_out / reported)|, the unsigned relative error of the prediction `left_out`."""
+        """Return |ln(left_out / reported)|, the unsigned relative error without the machine's own measurements.
+
+        None if one of the two is missing.
+        """
         return self.error_of(self.left_out)
 
     def error_of(self, predicted: float | None) -> float | None:

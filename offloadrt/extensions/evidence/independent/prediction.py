@@ -82,7 +82,8 @@ class ReportedValue(msgspec.Struct, frozen=True):
 class EntryFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Says which figure (named result) of which run predicts a measured value.
 
-    The run is that of the entry (the measured result), except for the differences that the fields below give.
+    The run is that of the entry (the measured result), but it may be of another scenario or with other parameters, and
+    the figure may be divided by that of a second run.
     """
 
     figure: str

@@ -84,7 +84,10 @@ class Claim:
 
     @property
     def reported(self) -> str:
-        """Return in short what the paper reports: the number with unit and band, else the relation or the quotation."""
+        """Return in short what the paper reports: a number, its unit and the band in which a figure counts as right.
+
+        Without a number it is what must hold, in the paper's words, or the quotation.
+        """
         if self.value is None:
             return self.relation or self.quote
         band = f" ({self.lo:g} or more)" if self.lo is not None and self.hi is None else ""
@@ -94,7 +97,10 @@ class Claim:
 
     @property
     def evaluated(self) -> str:
-        """Return the `expression` for the report, with numbers in place of names. Raises KeyError for unknown ones."""
+        """Return `expression` for the report, with the values of the claim's fields and of `given` in place of names.
+
+        Raises KeyError for a name that is neither.
+        """
         return self._filled(self.expression)
 
     @property

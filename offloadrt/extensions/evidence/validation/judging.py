@@ -457,7 +457,10 @@ class Paper:
 
 
 def sensitivity_points(runs: Sequence[SensitivityRun], grid: JudgingGrid) -> list[Point]:
-    """Return the points (runs) by which a paper's sensitivity to entries is measured, with a grid's options."""
+    """Return the runs that show whether an uncertain entry of the machine changes times, with a grid's options.
+
+    runs: each is the parameters for the grid's scenario, or (another scenario, its parameters).
+    """
     named = [run if isinstance(run, tuple) else (grid.scenario, run) for run in runs]
     return [grid.point(parameters, scenario=scenario) for scenario, parameters in named]
 

@@ -538,10 +538,10 @@ class ValidationReport:
     """A digest of what the verdicts rest on (`digest_of`)."""
 
     def counts(self, role: str | None = None, kind: JudgedKind | None = None) -> dict[str, int]:
-        """Count the claims by verdict: those of one role and one kind, or all.
+        """Count the claims by verdict: those of one role (`input`, `calibrate` or `predict`) and one kind, or all.
 
-        All verdicts that begin with "depends on" are counted together. Claims that hold by construction are not
-        counted.
+        All verdicts that begin with "depends on" are counted together. Claims that no run could refute
+        (`by_construction`) are not counted.
         """
         counts = dict.fromkeys(("holds", "depends", "fails", "not applicable"), 0)
         for finding in self.findings:
@@ -552,11 +552,11 @@ class ValidationReport:
         return {verdict: count for verdict, count in counts.items() if count}
 
     def counts_by_role(self) -> dict[str, dict[str, int]]:
-        """Count the claims by verdict for each role that there is."""
+        """Count the claims by verdict for each role: `predict`, and `calibrate` (parameters may have been fitted)."""
         return {role: self.counts(role) for role in sorted({finding.role for finding in self.findings}, reverse=True)}
 
     def counts_by_kind(self) -> dict[str, dict[str, int]]:
-        """Count the claims of role `predict` by verdict, separately for each kind of claim (numbers, orders, …).
+        """Count the claims by verdict that runs are to predict (role `predict`), for each kind (numbers, orders, …).
 
         Returns the counts by verdict under the kind's name. Claims that hold by construction, so that no run could
         refute them, are not among these: their number is under the key "by construction, not counted", as {"holds":

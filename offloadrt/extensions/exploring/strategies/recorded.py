@@ -54,10 +54,11 @@ class Watched:
 class Recorded(Watched):
     """Chooses as ``strategy`` does, and records each choice of another actor than the one that became ready first.
 
-    An actor is a thread or a part of the machine. A `Schedule` made from ``departures``, with the same ``reach``,
-    repeats the run exactly. ``lateness`` is a shorter list that repeats it only approximately: for each actor that was
-    passed over or held back, it has one `Hold` with the seconds by which the actor went on later. ``chances`` are the
-    moments at which another actor could have gone on.
+    An actor is a thread or a part of the machine. A `Schedule` made from ``departures`` repeats the run exactly, if it
+    gets the strategy's ``reach`` (the virtual seconds within which actors count as ready together). ``lateness`` is a
+    shorter list that repeats it only approximately: for each actor that was passed over or held back, it has one `Hold`
+    with the seconds by which the actor went on later. ``chances`` are the moments at which another actor could have
+    gone on.
     """
 
     detailed: bool = False

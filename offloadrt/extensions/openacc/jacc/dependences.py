@@ -227,11 +227,11 @@ class Order:
         return behind
 
     async def submit(self, name: str, work: Work, reads: Sequence[Range], writes: Sequence[Range]) -> None:
-        """Run `work`, the body of a directive, on every device, as the execution step (`execution`) says.
+        """Run `work`, the body of a directive, on every device.
 
-        Under ``sync`` the host waits until it is done. name: the directive's name in errors and traces. reads, writes:
-        the bytes of host memory whose copies on the devices `work` reads and writes; they decide in which queues it
-        runs.
+        If `execution` is ``sync``, the host waits until it is done; otherwise it does not (``async``: one queue,
+        ``overlap``: several). name: the directive's name in errors and traces. reads, writes: the bytes of host memory
+        whose copies on the devices `work` reads and writes; they decide in which queues it runs.
         """
         if self.execution == "sync" and len(self.devices) == 1:
             await self.run(name, work, self.devices[0])

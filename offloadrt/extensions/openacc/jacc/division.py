@@ -106,12 +106,13 @@ def _one_of(rules: Rules, attribute: attrs.Attribute[Any], value: object) -> Non
 
 @attrs.frozen
 class Rules:
-    """The JACC paper's rules for when a kernel is divided among devices; fields choose where the paper is ambiguous.
+    """The JACC paper's rules for when a kernel is divided among devices; fields choose what the paper leaves open.
 
     Each rule is an inequality between measured times. On its left is the kernel's time in its present mode (whole on
     every device, or divided), on its right an estimate for the other mode. devices: their number, n. peak_p2p: bytes
     per second of one link, one way (the paper's machine has 25 GB/s). times: how often an inequality has to hold before
-    the mode changes. Raises ValueError for a field with a value that it cannot have.
+    the mode changes. The paper does not say what `consecutive`, `divided_time` and `eff_dup` say. Raises ValueError for
+    a field with a value that it cannot have.
     """
 
     devices: int = attrs.field(validator=_count)

@@ -259,8 +259,8 @@ class Launching:
     async def run(self, push: Push) -> None:
         """Run a kernel on the devices, as a whole on each or divided among them, as the policy decides.
 
-        The host waits for it under the execution step ``sync``, if it is divided, and if the policy needs measurements.
-        push: the kernel with its arguments and code.
+        The host waits for it if pushes run one after another (`execution` is ``sync``), if it is divided, and if the
+        policy needs measurements. push: the kernel with its arguments and code.
         """
         divided = self.policy.before(push.name) is Mode.DIVIDED and push.division is not None
         if push.items or not (divided or self.policy.measures or self.order.execution == "sync"):

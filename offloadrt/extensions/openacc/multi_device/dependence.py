@@ -699,7 +699,10 @@ class Filter:
         return new
 
     def is_fragile(self, node: ast.expr) -> bool:
-        """Tell whether an operation may fail, as a division by zero does, because a load was replaced by 0."""
+        """Tell whether an operation may fail because a load in it is replaced by 0, as a division by that load does.
+
+        Loads of elements that a device does not need are replaced by 0 there. node: the operation itself.
+        """
         if isinstance(node, ast.BinOp):
             return isinstance(node.op, _FRAGILE) and self.is_made_up(node, self.made_up)
         if isinstance(node, ast.Call):
@@ -709,8 +712,10 @@ class Filter:
     def test(self, guard: Guard) -> ast.expr:
         """Return the expression that tests a guard, the condition under which a device needs an access.
 
-        It is a variable that an enclosing loop sets. It is the whole comparison if the guard needs loaded data, or if
-        the access is in no loop.
+        The condition is that indices lie in the device's ranges. It is evaluated once, at the beginning of the
+        innermost enclosing loop on which the indices depend, and its value is kept in a new variable, which is
+        returned. If the indices are loaded data, or the access is in no loop, the comparison of indices with ranges
+        itself is returned.
         """
         indices = [predicate.index for predicate in guard.predicates]
         if not self.around or None in indices:

@@ -103,9 +103,9 @@ class Combination:
         return tuple(given[name] for name in self._parameters)
 
     def types(self, arguments: Sequence[Any]) -> tuple[np.dtype[Any], ...]:
-        """Return the types of the partial results for these arguments: int64 for whole numbers, float64 or complex128.
+        """Return the types of the partial results for a launch's arguments: int64, float64 or complex128.
 
-        Raises KernelError for booleans, and for an integer element that would be rounded in each iteration.
+        Raises KernelError where a boolean element is reduced, or an integer one by floats (C would round each sum).
         """
         given = dict(zip(self.nest.parameters, arguments, strict=True))
         floating = _floating(self.nest, given)
@@ -140,8 +140,8 @@ def separate(
 ) -> Separated | None:
     """Make the nest reduce into partial results; None when no reduced scalar is used after the loop.
 
-    element_of: for each scalar that stands for an element, the element's array. complex_scalars: scalars that may be
-    complex. Raises SourceRefused if code around the loop uses other results of the loop than the reductions.
+    names: makes new names. element_of: the array of each scalar that stands for an element. complex_scalars: those that
+    may be complex. Raises SourceRefused if code around the loop uses other results of it than the reductions.
     """
     before, (loop, *after) = _around(nest)
     mentioned = {node.id for statement in after for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -405,9 +405,9 @@ class Part:
 
     @functools.cached_property
     def reads(self) -> dict[str, Ranges | None]:
-        """Return which bytes of each array must be up to date on the device before its part (`DividedKernel.reads_of`).
+        """Return which bytes of each array (None: all) must be up to date on the device before its part of the launch.
 
-        They are computed at first use, as an all-to-all exchange never needs them.
+        They are computed at first use (`DividedKernel.reads_of`), as an all-to-all exchange never needs them.
         """
         return self._find_reads()
 
@@ -608,7 +608,7 @@ class DividedKernel(abc.ABC):
 
 
 def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
-    """Raise KernelError if an access's index in a dimension may be negative in a launch, or has no known range."""
+    """Raise KernelError if an access's index may be negative, or has no known range, in the launch of `counting`."""
     index = access.index[dimension]
     if index is None or not counting.runs(access.path):
         return
@@ -646,7 +646,7 @@ def evenly(count: int, devices: int) -> list[tuple[int, int]]:
 
 
 def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
-    """Divide a loop's values among devices; return each device's first and last value (inclusive).
+    """Divide a loop's values, in the launch of `counting`, among devices; return each device's (first, last) inclusive.
 
     Raises KernelError if the loop's values are unknown.
     """

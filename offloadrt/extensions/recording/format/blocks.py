@@ -294,8 +294,9 @@ class DeviceBlocks:
     def add(self, device: int, host: int, nbytes: int, task: TaskRow | None = None, *, of_region: bool = False) -> None:
         """Add a block of device memory.
 
-        device: its device address. host: the host address that it is a copy of; 0: none. of_region: a target region
-        allocates it; a block without `host` that no region allocates is omp_target_alloc's.
+        device: its device address. host: the host address that it is a copy of; 0: none. task: the task whose call
+        allocates it; None if it is not known. of_region: a target region allocates it; a block without `host` that no
+        region allocates is omp_target_alloc's.
         """
         recorded, is_given = device, not host and not of_region
         if is_given:

@@ -138,7 +138,7 @@ class RuntimeCalls:
         self._entries = {int(line["at"]): str(line["name"]) for line in self._process.lines if line["k"] == "entry"}
 
     def is_nested(self, row: Row, parts: Sequence[Row]) -> bool:
-        """Tell whether a call (slot `row`, `parts`) is made inside another one, whose record gets its operations."""
+        """Tell whether a call (an event's `row` and `parts`) is made inside another, which gets its operations."""
         outer = self._roots.get(row[3], row[3])
         if not outer or self.algorithm_of(row) is not None:
             return False
@@ -149,7 +149,7 @@ class RuntimeCalls:
         return True
 
     def algorithm_of(self, row: Row) -> _OpenCall | None:
-        """Return the parallel algorithm inside which a kernel is launched; None for other calls."""
+        """Return the open call of a parallel algorithm that launches the kernel of event `row`; else None."""
         outer = self._open.get(row[3])
         return outer if outer is not None and outer.function == ALGORITHM and a_of(row) in _KERNELS else None
 
@@ -266,7 +266,7 @@ class RuntimeCalls:
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 
     def operation(self, kind: int, row: Row, in_task: int) -> None:
-        """Add an operation of the real runtime (launch or memory operation) to its call; in_task: the task's, or 0."""
+        """Add an operation (an event's kind and row) to its call. in_task: the task's call, if no other makes it."""
         self.has_operations = True
         call = self._open.get(self._roots.get(row[2], row[2]) or in_task)
         if kind == Slot.SUBMIT:
@@ -293,7 +293,7 @@ class RuntimeCalls:
         return any(call.task is task for call in self._open.values())
 
     def launched(self, row: Row, parts: Sequence[Row]) -> None:
-        """Store a launch's counted work and traced accesses, from its slot `row` of the raw files and its `parts`."""
+        """Store a launch's counted work and traced accesses. row, parts: those of its event in the raw files."""
         self.has_launches = True
         call = self._open.get(self._roots.get(row[2], row[2]))
         if call is None or call.kernel is None:
@@ -337,7 +337,7 @@ class RuntimeCalls:
         return self.kernels.setdefault(name, len(self.kernels))
 
     def returned(self, row: Row) -> None:
-        """Complete the record of a call that has returned (`row`: its slot), unless a deferred task executes it."""
+        """Complete the record of a call that returns (event `row`), unless a deferred task has yet to do its work."""
         call = self._open.get(row[2])
         if call is not None:
             call.returned = self.memory.device.recorded(row[3])

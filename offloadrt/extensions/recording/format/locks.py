@@ -85,7 +85,9 @@ class RecordedLocks:
         """Record that a task begins whose `mutexinoutset` dependences exclude other tasks; each acts like a lock.
 
         Yields (lock, turn) for each object of such dependences, where turn is how often the lock was acquired before;
-        nothing if the task has begun before. In `depends`, the kind of these dependences is changed to IN_TURN.
+        nothing if the task has begun before. depends: (address of the object, OMPT's number of the kind) of each of the
+        task's dependences; the kind of `mutexinoutset` is changed to IN_TURN, as the lock orders the tasks in the
+        recorded turns.
         """
         if task in self._excluded:
             return

@@ -325,10 +325,11 @@ class RoutineMemory:
 
 @attrs.frozen
 class Box:
-    """The arguments of omp_target_memcpy_rect, in elements; sequences have the outermost dimension first.
+    """The block of an array that a call of omp_target_memcpy_rect copies, as its arguments give it, in elements.
 
-    element: the bytes of an element. volume: the lengths of the block to copy. to_offsets, from_offsets: where the
-    block begins in the target and in the source. to_dimensions, from_dimensions: the lengths of these arrays.
+    Sequences have the outermost dimension first. element: the bytes of an element. volume: the lengths of the block to
+    copy. to_offsets, from_offsets: where the block begins in the target and in the source. to_dimensions,
+    from_dimensions: the lengths of these arrays.
     """
 
     element: int
@@ -340,7 +341,7 @@ class Box:
 
     @classmethod
     def of(cls, arguments: Sequence[int]) -> Box | None:
-        """Read the arguments of a recorded call; return None if they have no dimensions, or more than were recorded."""
+        """Read the argument words of an omp_target_memcpy_rect; None if without dimensions, or some are missing."""
         dimensions = arguments[3] if len(arguments) > 3 else 0
         if not 0 < dimensions <= (len(arguments) - _RECT_ARGUMENTS) // _EACH:
             return None
@@ -394,10 +395,10 @@ class AlgorithmWords:
     def items(self, kernels: int, arrays: Sequence[int]) -> list[tuple[int, int, int, int]]:
         """Make the list of items by which the recording stores the call of a parallel algorithm.
 
-        First come four items with its number of elements, its policy, whether it is on the host, and `kernels`; then
-        one for each pointer. arrays: for each pointer the array that it points into, or NONE. The item of a pointer has
-        its array, or size 1 if it points to the thread's stack. Pointers to unknown memory have no item. kernels: how
-        many kernels it launched.
+        An item is (base, begin, size, array). First come four whose base is a number: the elements, the policy, whether
+        it runs on the host, and `kernels`, how many it launched. Then comes an item for each pointer into an array
+        (base and begin: the pointer, size 0) or into the thread's stack (base and begin 0, size 1); other pointers have
+        none. arrays: for each pointer the array that it points into, or NONE.
         """
         elements, policy, on_host, _, on_stack = self.words[:5]
         found: dict[tuple[int, int, int, int], None] = {}

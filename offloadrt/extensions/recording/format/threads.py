@@ -64,17 +64,19 @@ class InitialTasks:
         self._made[flag] = frees
 
     def is_ordered(self, task: TaskRow, flag: int, frees: int) -> int:
-        """Record that flag number `flag` tells what an initial task begins after, so that the task's order is known.
+        """Record that an initial task waits for a flag which the thread that makes it sets, so that its order is known.
 
-        Returns how many arrays had been freed when the thread was made. frees: how many have been freed now.
+        flag: the flag's number. Returns how many arrays had been freed when the thread was made; `frees`, how many have
+        been freed now, if that is not known.
         """
         self._ordered.add(task.index)
         return self._made.pop(flag, frees)
 
     def did_something(self, task: TaskRow) -> None:
-        """Record, at an event of an initial task, how many steps the program's first threads have done by then.
+        """Record, at an event of an initial task, how many steps the first initial tasks have done by then.
 
-        Nothing is done for other tasks, or while there is only one initial task.
+        The earliest few tasks are counted, as any of them may be the program's main thread. Nothing is done for other
+        tasks, or while there is only one initial task.
         """
         if len(self._began) > 1 and task.index in self._began:
             self._ended[task.index] = [each.count for each in self._first]

@@ -227,12 +227,12 @@ class LoweredProgram:
     ) -> Construct:
         """Make the target region of a call of `__tgt_target_kernel`, for `HostThread.run`.
 
-        teams, threads: 0 if the program leaves them open. follows, blocks: memory that the kernel uses besides its
-        arguments: pointers that it follows, and its accesses through pointers.
-
         The kernel's arguments are the items with TARGET_PARAM, in order: arrays, or numbers for items with LITERAL. A
-        Launch is used as it is. device: its number; None: the default device. trip_count: the iterations of its loop; 0
-        if not known. nowait, depend: its clauses of these names.
+        Launch is used as it is. follows: places (`DevicePointer`) of host memory that the kernel reaches through
+        pointers in its arguments' memory. blocks: which known bytes it reads and writes so. device: its number; None:
+        the default device. nowait, depend: its clauses of these names.
+
+        teams, threads: 0 if the program leaves them open. trip_count: the iterations of its loop; 0 if not known.
         """
         arguments: list[Any] = [
             item.value if item.type & LITERAL else item.array for item in items if item.type & TARGET_PARAM
@@ -250,9 +250,9 @@ class LoweredProgram:
 def first_byte(base: int, dimensions: tuple[Dimension, ...]) -> int:
     """Return the address of the first byte of a section with gaps (a NON_CONTIG item).
 
-    base: the array's address. dimensions: as the call describes the section; their offsets count elements. Their
-    strides are distances in bytes, which clang gives only for elements and for dimensions without a stride of their
-    own; outer dimensions are assumed to have none.
+    base: the array's address. dimensions: as the call describes the section, the element last. offset counts elements
+    of the dimension; its distance in bytes is `stride`, but clang multiplies the last array dimension's by the
+    section's step there, so the element's size is taken instead. In outer dimensions a step of 1 is assumed.
     """
     pitches = [dimension.stride for dimension in dimensions]
     if len(pitches) > 1:

@@ -138,8 +138,8 @@ class ObservedReplay:
     def ends(self) -> None:
         """Report, at the end of the program, reads of variables that were not set, and how the program died if it did.
 
-        Report also uses of device memory by host code, unless the program requires that it can use that, and what the
-        recording does not show, about which a checker can say nothing.
+        Report also uses of device memory by host code, which are right if the program requires unified shared memory;
+        and what the recording does not show, about which a checker can say nothing.
         """
         meta = self._recording.meta
         for name, where, thread in meta.unset:
@@ -316,9 +316,10 @@ class ObservedReplay:
         self._tell(Awaited(request))
 
     def maps_beyond(self, name: str, nbytes: int, there: int, copies: bool, did: str) -> None:
-        """Report that the running thread maps `nbytes` bytes of array `name`, which has only `there` bytes left.
+        """Report that the running thread maps more bytes of array `name` than it has from the map's begin on.
 
-        copies: whether the map copies them. did: "maps", or what a routine does with them.
+        nbytes, there: the bytes that it maps, and those that the array has there. copies: whether the map copies them.
+        did: what the report says the thread does with them: "maps", or a verb for a routine such as omp_target_memcpy.
         """
         self._tell(MapStrayed(name, nbytes, there, copies, did))
 
@@ -329,8 +330,9 @@ class ObservedReplay:
     def touched(self, array: HostArray, begin: int, nbytes: int, kind: int, thread: int) -> None:
         """Report a memory access of the host by the running thread, unless those bytes might belong to another array.
 
-        begin: the address of the first byte. kind: bits that say whether it loads or stores, and how much of that is
-        known. thread: the number in the recording of the thread that did it.
+        begin: the address of the first byte. kind: bits of `recording.format.slots`: LOADS, STORES, EXACT (every byte
+        is accessed), OWN_THREAD; or MAYBE_LOADED, MAYBE_STORED (code without instrumentation got the address),
+        NEW_BLOCK. thread: the number in the recording of the thread that did it.
         """
         if kind == NEW_BLOCK:
             self._tell(BlockNew(begin, nbytes))

@@ -21,7 +21,8 @@ renamed.
 class ReplayedPhases:
     """Begins and ends the phases that a program names by its profiling calls (such as NVTX ranges), for each thread.
 
-    It does nothing unless something draws or explains the run.
+    They are recorded in the run's causal log (who waited for whom), which is kept for `why`, `report`, `timeline` and
+    Perfetto files only. Without it, the calls do nothing.
     """
 
     _trace: Trace | None

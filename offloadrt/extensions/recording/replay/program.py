@@ -239,7 +239,11 @@ class ReplayedProgram:
             self._observed.ends()
 
     def has_roots(self, roots: Sequence[int]) -> None:
-        """Note the initial tasks (`roots`); if nothing recorded orders them, their order in this run counts."""
+        """Tell the observer whether the program's threads count as ordered just as this run interleaves them.
+
+        They do if there are several initial tasks (`roots`, one per thread that OpenMP did not make) and the recording
+        does not say what orders them; otherwise races between them would be reported that may not exist.
+        """
         if self._observed is not None:
             is_known = self.recording.meta.exact and self.recording.dictionaries.beside.keys().isdisjoint(roots)
             self._observed.in_run_order = len(roots) > 1 and not is_known
@@ -379,7 +383,7 @@ class ReplayedProgram:
             self.progress(self.oracle.directives, self._total)
 
     async def call_mpi(self, t: ProgramThread, call: int, parts: int) -> None:
-        """Make MPI call number `call` with list number `parts` of arguments; leave it out if replayed alone."""
+        """Make MPI call `call` (a number) with argument list `parts`; do nothing if this rank is replayed alone."""
         if self._ranks is None:
             self.oracle.calls_left_out += 1
             if self._messages is not None:

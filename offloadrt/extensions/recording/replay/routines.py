@@ -56,7 +56,8 @@ class Routines:
     async def run(self, t: HostThread, site: Site, items: int, shift_at: Callable[[int], int]) -> None:
         """Call a routine. Raises ReplayRefused if it cannot be replayed or uses memory that is not recorded.
 
-        site, items: the call, and the number of its argument list. shift_at: returns what to add to a host address.
+        site, items: the call, and the number of its argument list. shift_at: returns the difference between the address
+        of host memory in this run and its recorded address, which it gets.
         """
         routine: Callable[..., Awaitable[object]] | None = getattr(self, f"_{site.call}", None)
         if routine is None:
@@ -149,7 +150,8 @@ class Routines:
     def block_used_at(self, address: int, was_freed: bool) -> DevicePointer | None:
         """Return the block of omp_target_alloc that holds a device address which a kernel used; None if none does.
 
-        address: as recorded. was_freed: whether the program had freed the block before; if not, a free now is ignored.
+        address: as recorded. was_freed: whether the recorded program had freed the block before. If not, the block is
+        returned even if this run, in which threads may take other turns, has freed it.
         """
         block = self.block_at(address)
         found = self._freed.before(address) if block is None and not was_freed else None

@@ -198,7 +198,10 @@ class EnclaveQueue:
     tasks: deque[omp.HostArray] = attrs.field(factory=deque)
 
     def take(self) -> list[omp.HostArray]:
-        """Remove and return a batch at the threshold, or the rest when no thread spawns tasks; else an empty list."""
+        """Remove and return a batch of `threshold` tasks as soon as there are so many; else an empty list.
+
+        When no thread spawns tasks any more, the rest is returned, which may be fewer.
+        """
         if len(self.tasks) < self.threshold and self.producing:
             return []
         return [self.tasks.popleft() for _ in range(min(self.threshold, len(self.tasks)))]
@@ -333,7 +336,8 @@ CFL = 0.5
 
 @attrs.frozen
 class Numbers:
-    """The numerical results of a time step with real data."""
+    """The state of all patches after a time step that computed values; not of phantoms, which have a size but no bytes.
+    """
 
     equal_to_reference: bool
     """Whether every patch equals the plain NumPy reference in every bit."""

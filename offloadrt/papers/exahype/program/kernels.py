@@ -346,7 +346,10 @@ Memory = Literal["map", "pool", "managed", "managed+prefetch"]
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """The parameters of one experiment, each with its annotation. Raises ParameterError for bad combinations."""
+    """The parameters of one run of the ExaHyPE kernels; the text in each one's annotation says what it is.
+
+    Raises ParameterError for combinations that cannot be run.
+    """
 
     equations: Annotated[Name, "Euler in two or three dimensions, or CCZ4 (sizes and work only)"] = "euler2d"
     patch: Annotated[

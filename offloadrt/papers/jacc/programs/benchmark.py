@@ -493,8 +493,9 @@ class BenchmarkExperiment:
     `warm_up` iterations run before them; neither these nor the setup are measured. `layer`: whether OpenACC's
     directives or JACC's routines run it. `size`: the size's name; empty for the paper's. `fraction`: the part of the
     iterations, from 0 to 1. The other fields are for JACC's routines only, and are parameters of `Jacc` and of its
-    pushes: the number of `devices`, the `strategy` that decides which kernels are divided, `execution` (whether and how
-    kernels overlap), `communication` (what devices send each other) and `flags` (how kernels are specialised).
+    `jacc_kernel_push`: the number of `devices`, the `strategy` that decides which kernels are divided, `execution`
+    (whether and how kernels overlap), `communication` (what devices send each other) and `flags` (how kernels are
+    specialised).
     """
 
     benchmark: Benchmark

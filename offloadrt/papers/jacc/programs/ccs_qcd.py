@@ -55,7 +55,7 @@ def legs_ahead(
 
     The two links that start at the site give ``w[0, ...]``, the two opposite ones ``w[1, ...]``, each a 3 by 3 matrix.
     u: the links. w: gets the products, [which, ix, iy, iz, it, a, b]. mx, my, mz: the step in x, y, z to the next site
-    in direction m. fx, fy, fz: that in direction n.
+    in direction m. fx, fy, fz: that in direction n. nx, ny, nz: the lattice's sites in x, y and z.
     """
     for ix, iy, iz, it, a, b in product(
         range(nx + 1), range(ny + 1), range(nz + 1), range(u.shape[4]), range(3), range(3)
@@ -89,7 +89,8 @@ def legs_behind(
     """Multiply links in pairs: at each lattice site, two sides of the square of sites behind it in direction n.
 
     u: the links. w: gets the products in ``w[2, ...]`` and ``w[3, ...]``. m: the square's other direction. mx, my, mz:
-    the step in x, y, z to the next site in direction m. fx, fy, fz: that in direction n.
+    the step in x, y, z to the next site in direction m. fx, fy, fz: that in direction n. nx, ny, nz: the lattice's
+    sites in x, y and z.
     """
     for ix, iy, iz, it, a, b in product(
         range(1, nx + 1), range(1, ny + 1), range(1, nz + 1), range(u.shape[4]), range(3), range(3)

@@ -129,7 +129,10 @@ def add_counts(q: Doubles, qq: Doubles, batches: int) -> None:
 
 
 def jump(exponent: int) -> int:
-    """Return the multiplier that advances the sequence by `exponent` steps."""
+    """Return the multiplier that advances EP's random number generator by `exponent` numbers.
+
+    The generator multiplies by `MULTIPLIER` modulo 2^46.
+    """
     return pow(MULTIPLIER, exponent, ALL + 1)
 
 

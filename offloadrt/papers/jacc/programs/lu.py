@@ -69,9 +69,10 @@ def jacobians(
 ) -> None:
     """Compute the 5 by 5 blocks of a plane's points (d) and of each point's three neighbours in k, j and i (a, b, c).
 
-    u, rho_i, qs: inputs. indxp, jndxp: the j and the i of each point. plane: the plane's number. points: how many it
-    has. side: 1 for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. t: the time
-    step.
+    The blocks are the Jacobians of the fluxes, by which LU solves for all points of a diagonal plane, where k + j + i
+    is `plane` + 3. u: the five fields (density, momenta, energy). rho_i: the density's reciprocal. qs: the kinetic
+    energy per volume. indxp, jndxp: the j and the i of each point, by plane. points: how many the plane has. side: 1
+    for the neighbours with the smaller indices k, j and i, -1 for those with the larger ones. t: the time step.
     """
     for n in range(points):
         j = indxp[plane, n]
@@ -217,10 +218,10 @@ def start(rsd: Doubles, frct: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, 
 
 
 def point_flux(flux: Doubles, u: Doubles, rho_i: Doubles, qs: Doubles, n: int) -> None:
-    """Compute the convective flux of each point.
+    """Compute the convective flux of each point along the last axis (i), with the velocity of the first momentum.
 
-    u: the five fields (density, momenta, energy). rho_i: the density's reciprocal. qs: the kinetic energy per volume.
-    n: points along a side.
+    flux: as u, the five fields by [field, k, j, i]. u: density, momenta and energy. rho_i: the density's reciprocal.
+    qs: the kinetic energy per volume. n: points along a side.
     """
     for k, j, i in product(range(1, n - 1), range(1, n - 1), range(n)):
         v = u[1, k, j, i] * rho_i[k, j, i]

@@ -135,7 +135,8 @@ def fill_others(lhs: Doubles, lhsp: Doubles, lhsm: Doubles, speed: Doubles, n: i
 def elimination(fields: tuple[int, ...]) -> Callable[..., None]:
     """Make the kernel that eliminates forward along lines in a pentadiagonal system (Gaussian elimination).
 
-    fields: the numbers of the right-hand sides that the system has.
+    fields: which of the five fields are right-hand sides. The kernel gets `lhs`, the five diagonals of the matrix,
+    `rhs` (the fields), both overwritten, and `n`, the points along a side.
     """
 
     def eliminate(lhs: Doubles, rhs: Doubles, n: int) -> None:

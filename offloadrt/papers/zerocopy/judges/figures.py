@@ -194,7 +194,10 @@ def api_seconds(result: Result) -> float:
 
 
 def call(result: Result, name: str) -> CallFigures:
-    """Return the figures of a call in the whole run, start-up included; zeros when it was never called."""
+    """Return the figures (count and times) of calls of the HSA or driver function `name` in the whole run.
+
+    Start-up is included; all are 0 if it was never called.
+    """
     return result.all_calls().get(name, CallFigures(0, 0.0, 0.0, 0.0, 0.0))
 
 

@@ -263,7 +263,10 @@ async def touches_unmapped(run: Run, configuration: Configuration = "eager_maps"
 
 @scenario(machine="mi300a")
 async def without_unified_memory(run: Run, configuration: Configuration = "usm") -> Facts:
-    """Run a program that requires unified shared memory on a device that has none."""
+    """Run a program that requires unified shared memory on a device that has none; return its error and its copies.
+
+    The error is None if the program runs.
+    """
     run.set("gpu.unified_memory", False)
 
     async def body(t: omp.HostThread) -> None:

@@ -47,7 +47,8 @@ PROGRESS_MOVES = 32
 
 
 def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-    """Make an array of bytes that the host has filled; a map clause of it makes one map item, without a pointer."""
+    """Make an array of bytes that the host has filled; a map clause of it maps the bytes only, and no pointer variable.
+    """
     return t.array(name, nbytes, np.uint8, fill=0)
 
 

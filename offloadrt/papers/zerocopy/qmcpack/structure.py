@@ -169,9 +169,9 @@ class KernelKind:
     def turns(self, size: Size, walkers: int, default_teams: int) -> int:
         """Return how many iterations of `distribute` a team executes in turn, one after another.
 
-        It is 1 where each thread takes single elements: then a thread does not wait for others before its next element.
-        size, walkers: the problem size, and the walkers of a launch. default_teams: the most teams where the directive
-        does not give a number.
+        It is 1 if `distribute` is over the elements that the inner loop computes: then a thread does not wait, between
+        two iterations, for the others of its team. size, walkers: the problem size, and the walkers of a launch.
+        default_teams: the most teams where the directive does not give a number.
         """
         if self.distribute == "elements":
             return 1
@@ -290,9 +290,10 @@ FEWEST_MAP_ITEMS = max(len(kind.arrays) for kind in (*MOVE, *JOB))
 
 @attrs.frozen
 class Buffer:
-    """An array of a crowd, with at least `floor` bytes.
+    """An array of a crowd, the walkers (Monte Carlo samples) of one host thread.
 
-    It has `per_walker` + `per_orbital` · orbitals + `per_electron` · electrons bytes for each walker.
+    It has `per_walker` + `per_orbital` · orbitals + `per_electron` · electrons bytes for each walker, and at least
+    `floor` in all, as some arrays have one size for any number of walkers.
     """
 
     name: str
