@@ -147,10 +147,10 @@ _DEFAULT_BOUND: Final = {"pct": 3, "delay": 2, "dfs": 2}
 class SchedulePlan:
     """Plans schedules: `random`, `pct:DEPTH[:LENGTH]`, `delay:BOUND[:LENGTH]`, `dfs:BOUND[:LENGTH]`, `costs[:JITTER]`.
 
-    A schedule says in which order actors (threads and parts of the machine) go on; `costs` draws the machine's
-    uncertain entries in place of an order, and JITTER (0 to 1) is its `--jitter`. DEPTH: how many pairs of steps must
-    come in a certain order to show the bug that is searched for. BOUND: how often in a run an actor is delayed, or
-    passed over, at most.
+    A schedule says in which order actors (threads and parts of the machine) go on. DEPTH: how many steps must come in a
+    certain order to show the bug that is searched for. BOUND: how often in a run an actor is delayed, or passed over,
+    at most. `costs` draws the machine's uncertain entries instead; JITTER: the fraction by which each cost of the host
+    varies.
 
     LENGTH is a virtual time (`20us`): for pct how late an actor may go on, for delay the longest delay, and for dfs how
     long an actor is held back. By default it is the program's duration for pct and delay, and 0 for dfs, which then

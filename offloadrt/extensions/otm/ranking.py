@@ -123,8 +123,7 @@ class ObjectScope(Scope):
         return inner
 
     def arguments(self, function: HostFunction, node: ast.Call) -> dict[str, Any]:
-        """Return what each parameter of a function stands for, by name, when the call `node` of the program calls it.
-        """
+        """Return what each parameter of a function stands for, by name, in the call `node` that the program makes."""
         tree = function.source.tree
         positional = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args)]
         bound = {

@@ -336,8 +336,7 @@ CFL = 0.5
 
 @attrs.frozen
 class Numbers:
-    """The state of all patches after a time step that computed values; not of phantoms, which have a size but no bytes.
-    """
+    """The state of all patches after a time step that computed values (phantoms have a size, but no values)."""
 
     equal_to_reference: bool
     """Whether every patch equals the plain NumPy reference in every bit."""

@@ -47,8 +47,7 @@ PROGRESS_MOVES = 32
 
 
 def host_bytes(t: omp.HostThread, name: str, nbytes: int) -> omp.HostArray:
-    """Make an array of bytes that the host has filled; a map clause of it maps the bytes only, and no pointer variable.
-    """
+    """Make an array of bytes that the host has filled; a map clause of it maps only these, no pointer variable."""
     return t.array(name, nbytes, np.uint8, fill=0)
 
 
