@@ -112,7 +112,7 @@ class Registry(Generic[T]):
     def find(self, given: str | T) -> T:
         """Return the object that a text names, as `load` does; an object that is given is returned unchanged.
 
-        Raises ValueError for an unknown name, for a class that cannot be called, and for an object without all `needs`.
+        Raises ValueError for an unknown name, a class that cannot be called, and an object that lacks one of `needs`.
         """
         if not isinstance(given, str):
             return self.checked(given)

@@ -72,7 +72,7 @@ _TOKEN: pytest.StashKey[Any] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add options that run tests under many schedules, and an option that leaves out the check for mistakes."""
+    """Add options that run tests under many schedules, and one that does not look for races and wrong maps in them."""
     group = parser.getgroup("offloadrt")
     group.addoption(
         "--offload-explore", metavar="STRATEGY", help="run tests with `offload` under many schedules: pct:3"

@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, OutOfDeviceMemory, Touching
+from offloadrt.driver.calls import CALLS, NOTHING, DeviceLost, DriverError, KernelAccesses, OutOfDeviceMemory
 from offloadrt.driver.cuda.context import BuiltGraph, CapturedGraph, CaptureMode, Schedule, TimedEvent
 from offloadrt.driver.cuda.driver import CudaDriver
 from offloadrt.driver.cuda.launches import GraphExec, Graphs
@@ -142,6 +142,7 @@ __all__ = [
     "GraphExec",
     "Graphs",
     "HsaSignal",
+    "KernelAccesses",
     "Kfd",
     "MemPool",
     "OutOfDeviceMemory",
@@ -150,7 +151,6 @@ __all__ = [
     "RunHandler",
     "Schedule",
     "TimedEvent",
-    "Touching",
     "Uvm",
     "UvmCounters",
     "open_driver",

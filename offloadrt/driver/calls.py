@@ -300,7 +300,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 
 @attrs.frozen(eq=False)
-class Touching:
+class KernelAccesses:
     """What a kernel accesses outside the device's own blocks, and what that takes; part of its ``KernelPacket``."""
 
     ranges: tuple[tuple[int, int], ...] = ()
@@ -317,4 +317,4 @@ class Touching:
     """Finds the positions of elements whose indices are not affine; None where no array's values determine them."""
 
 
-NOTHING = Touching()
+NOTHING = KernelAccesses()

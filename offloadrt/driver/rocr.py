@@ -22,8 +22,8 @@ from offloadrt.driver.calls import (
     OUT_OF_RESOURCES,
     CallAccounts,
     DriverError,
+    KernelAccesses,
     OutOfDeviceMemory,
-    Touching,
     driver_lock,
 )
 from offloadrt.driver.kfd import Kfd
@@ -432,7 +432,7 @@ class RocrQueues:
         launch: Launch,
         run: Move | None,
         done: HsaSignal,
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
     ) -> None:
         """Write a kernel's packet into the stream's queue, after a barrier if the stream has unfinished work.
 

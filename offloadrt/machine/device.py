@@ -37,9 +37,7 @@ def engine_specs(spec: MachineSpec) -> tuple[EngineSpec, ...]:
 
     The engines for other directions than h2d and d2h are divided: those for "p2p" are taken first, but one is left for
     copies within the device ("d2d"). If that leaves too few for "p2p", engines are added, as NVIDIA's driver adds
-    engines for links.
-
-    Raises ProfileError when no engine is left for copies within the device.
+    engines for links. Raises ProfileError when no engine is left for copies within the device.
     """
     h2d, d2h = spec.count("gpu.copy_engines_h2d"), spec.count("gpu.copy_engines_d2h")
     p2p = spec.count("gpu.copy_engines_p2p") if spec.derived(node_topology).has_peers else 0

@@ -56,7 +56,7 @@ class QueueStatistics:
 
     @property
     def busy_s(self) -> float:
-        """Return ``blocked_s``, under the name that all statistics of a machine have."""
+        """Return the time with a waiting packet at the head (``blocked_s``); all statistics have this name."""
         return self.blocked_s
 
 

@@ -280,7 +280,7 @@ class SharedPool:
             raise _bad_request(amount, cap)
         if self._uncontended:
             return self._sim.sleep(amount / _fair_rate(self.share.capacity, 1, cap))
-        return self.finish(self.share.join(self._sim.now, amount, cap), came=True)
+        return self.finish(self.share.join(self._sim.now, amount, cap), just_joined=True)
 
     def enter(self, amount: float, cap: float) -> Ticket:
         """Add a user of ``amount`` units, at most ``cap`` a second; the caller goes on and calls ``finish`` later."""
@@ -292,8 +292,8 @@ class SharedPool:
         if self.share.users:
             self._wake_first()
 
-    async def finish(self, ticket: Ticket, *, came: bool = False) -> None:
-        """Wait until a ticket's user has all its units. ``came``: the user joined within this call."""
+    async def finish(self, ticket: Ticket, *, just_joined: bool = False) -> None:
+        """Wait until a ticket's user has all its units. ``just_joined``: `join` made the ticket at this instant."""
         sim, share = self._sim, self.share
         try:
             while not share.is_finished(ticket, sim.now):
@@ -306,10 +306,10 @@ class SharedPool:
                     if first is ticket:
                         await box.get_until(time)
                     else:
-                        if not came:  # the one who is first by now may have no timer
+                        if not just_joined:  # the one who is first by now may have no timer
                             self._wake_first()
                         await box.get()
-                came = False
+                just_joined = False
         finally:
             share.leave(sim.now, ticket)
             if ticket.box is not None:

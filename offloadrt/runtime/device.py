@@ -286,7 +286,7 @@ class MemoryConfiguration(ABC):
 
 
 class OffloadDevice:
-    """The runtime's device (LLVM's `DeviceTy`), one object for each `driver` of a device; `start` spawns its actors."""
+    """One process's view of a device (LLVM's `DeviceTy`); it acts through `driver`. `start` spawns its actors."""
 
     def __init__(
         self,

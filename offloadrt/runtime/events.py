@@ -88,7 +88,10 @@ class StrandEnded:
 
 @attrs.frozen
 class QueueMarked:
-    """Event: from now on, `what` stands for the end of all work that is in the queue now, and for nothing earlier."""
+    """Event: from now on, `what` stands for the end of all work that is in the queue now.
+
+    An earlier mark with the same `what`, such as a CUDA event that is recorded again, no longer counts.
+    """
 
     queue: WorkQueue
     what: Hashable
@@ -427,7 +430,7 @@ class ProgramObserver(Protocol):
     def watch_calls(self) -> Callable[..., Any]:
         """Return a function that makes an object to which a CUDA program reports its calls.
 
-        The function is called with the program, this observer and the program's streams.
+        The function gets the program, this observer and the program's streams. The checker's object: `ReportedCalls`.
         """
 
 

@@ -58,12 +58,12 @@ class Caretaker:
 
         await wait_task_rescheduled(abort)
 
-    def took(self, actor: Actor, cancel: Callable[[], None]) -> None:
+    def add(self, actor: Actor, cancel: Callable[[], None]) -> None:
         """Register a new daemon without a Trio task; `cancel` is the function that cancels it."""
         self._daemons[actor.index] = cancel
 
-    def gave(self, actor: Actor) -> None:
-        """Forget a daemon that has ended, or whose own Trio task can cancel it. The last ends a cancelled `wait`."""
+    def remove(self, actor: Actor) -> None:
+        """Forget a daemon that has ended or got its own Trio task. If none is left, a cancelled `wait` returns."""
         if self._daemons.pop(actor.index, None) is not None and self._cancelled and not self._daemons:
             self._sim.ready.appendleft(self)
 
@@ -223,7 +223,7 @@ def start(
     else:
 
         def begin() -> Any:
-            sim.caretaker.gave(actor)
+            sim.caretaker.remove(actor)
             actor.send = actor.not_started
             _begin(nursery, actor, fn, args)
             return actor.send
@@ -243,7 +243,8 @@ def start_service(
 ) -> Actor:
     """Start ``fn(*args)`` as a daemon that needs no Trio task with the engine ``turbo``; return its actor.
 
-    chosen: the strategy lets the daemon begin; otherwise its first message does. nursery: where Trio tasks start.
+    chosen: the run's schedule decides when the daemon begins, as for other actors. Otherwise it begins before them: it
+    only waits for its first message, so that its place in the order is of no effect. nursery: where Trio tasks start.
     """
     actor = Actor(sim, sim.next_index(), name, daemon=True)
     actor.waits_first = not chosen
@@ -275,7 +276,7 @@ def _care_for(sim: Scheduler, nursery: trio.Nursery, actor: Actor, cancel: Calla
     if not caretaker.begun:
         caretaker.begun = True
         _start_soon(sim, nursery, caretaker.wait, name="caretaker")
-    caretaker.took(actor, cancel)
+    caretaker.add(actor, cancel)
 
 
 def _ready(actor: Actor) -> Actor:
@@ -317,7 +318,7 @@ def _unregister(actor: Actor) -> None:
     actor.finished = True
     del sim.actors[actor.index]
     if actor.task is None:
-        sim.caretaker.gave(actor)
+        sim.caretaker.remove(actor)
     if sim.observer is not None:
         sim.observer.actor_finished(actor)
 

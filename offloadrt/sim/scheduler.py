@@ -264,8 +264,8 @@ class Actor:
         """Deliver Trio's cancellation, ``raise_cancel``, to a parked actor; called by Trio.
 
         The scheduler does it instead of Trio (hence ``Abort.FAILED``), because Trio cancels the tasks of a scope in the
-        order of a set, which differs from run to run; the heap has them in order of spawning. An actor that has been
-        resumed already is cancelled where it parks next: Trio asks again there if it is attached.
+        order of a set, which differs from run to run; the scheduler's heap of timers has them in order of spawning. If
+        the wait has ended already, the next one is cancelled: by Trio, or for a `detached` actor by `LateCancel`.
         """
         if (self.interruption is not None or not self.interrupt(raise_cancel)) and self.detached:
             self.trap = LateCancel(self, raise_cancel)
@@ -541,11 +541,11 @@ class Scheduler:
         return me.interrupted()
 
 
-def unregistered(sim: Scheduler, inherited: Actor | None) -> str:
-    """Return the error message for a primitive that was awaited by a task that is no actor of the run."""
-    if inherited is not None and inherited.sim is sim:
+def unregistered(sim: Scheduler, parent: Actor | None) -> str:
+    """Return the error for a primitive that was awaited by a Trio task that is no actor. parent: who started it."""
+    if parent is not None and parent.sim is sim:
         return (
-            f"a primitive of the run was awaited in a plain Trio task (a child of {inherited.name!r}); "
+            f"a primitive of the run was awaited in a plain Trio task (a child of {parent.name!r}); "
             "start it as an actor: 'async with sim.open_nursery() as n: n.spawn(fn, ...)' or sim.spawn(fn, ...)"
         )
     return "a primitive of the run was awaited outside its actors; use sim.run(main), sim.spawn(fn) or sim.adopt()"

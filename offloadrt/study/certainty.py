@@ -28,7 +28,7 @@ _CERTAINTY: Final = Registry[Any]("part that draws places in ranges", "offloadrt
 
 
 def uncertainty() -> Any:
-    """Return the extension's module that draws random values of uncertain costs. UserError if it is not installed."""
+    """Return the module `extensions.certainty.draws` (`sample`, `banded`, ...). UserError if it is not installed."""
     return installed(_CERTAINTY, "draws")
 
 
@@ -54,8 +54,8 @@ class Effort:
         """Return the effort for what the user asked for: `draws`, `budget_s`, both, or neither (None).
 
         A draw is a run with a random sample of the uncertain costs. By default there are up to `most` draws within
-        `usual_s` seconds. A given number of draws without a budget has no time limit. A given budget allows up to 64
-        draws. Raises UserError for a number of draws that is none.
+        `usual_s` seconds. A given number of draws without a budget has no time limit. A given budget without a number
+        allows up to 64 draws, whatever `most` is. Raises UserError for negative or too many `draws`; 0 means no draws.
         """
         if draws is not None and not 0 <= draws <= MOST_RUNS:
             raise UserError(f"draws {draws}: it can be 0 to {MOST_RUNS:,}")

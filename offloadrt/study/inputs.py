@@ -61,7 +61,7 @@ class InputRange:
 
     @property
     def highest(self) -> float:
-        """Return the highest quantile that validation tries: 1, or that of the largest value that can be run."""
+        """Return the highest quantile that a draw of the inputs takes: 1, or the quantile of the value `affordable`."""
         if self.affordable is None:
             return 1.0
         return math.log(self.affordable / self.low) / math.log(self.high / self.low)

@@ -241,13 +241,14 @@ class RunSpec:
 
     @property
     def policies(self) -> dict[str, str | None]:
-        """Return the policies that the user chose instead of the program's, by field name; None where none is set."""
+        """Return the user's memory configuration, allocator and table policy by field; None: the program chooses."""
         return {name: getattr(self, name) for name in POLICIES}
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields that are not at their defaults, by name; only these are in keys, replay tokens and JSON.
+        """Return the fields that are not at their defaults, by name.
 
-        So a new field of the class does not change keys, tokens and JSON that were written before.
+        Only these are in the JSON of a spec, in the keys of cached results, and in the tokens that replay a run
+        (`offloadrt explore`). So a new field of the class does not change what was written before.
         """
         return {name: value for name, default in _DEFAULTS.items() if (value := getattr(self, name)) != default}
 
@@ -302,7 +303,7 @@ class RunSpec:
         return attrs.evolve(self, range_end={**self.ends, **ends})
 
     def elsewhere(self, machine: str) -> RunSpec:
-        """Return the spec for another machine, without overrides of numbers, or anything else that does not fit it."""
+        """Return the spec for another machine, without overrides by numbers, and others where it has no such entry."""
         from offloadrt.study.running import profiles
 
         entries = profiles.load(machine, runtime=self.runtime).entries

@@ -508,7 +508,7 @@ _DEATHS = 2
 
 
 def run_point(point: Point) -> bytes:
-    """Make one run of a sweep in any process; return the result, or `{"error": text, "of_program": bool}`, as JSON."""
+    """Make a run of a sweep; return JSON: the result, or `{"error": text, "of_program": whether the script failed}`."""
     try:
         scenario = registry.find(point.scenario)
         return to_json(execute(scenario, point.parameters, spec=point.options))

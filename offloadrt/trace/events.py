@@ -72,7 +72,7 @@ SHAPES: dict[int, tuple[str, int, tuple[int, ...]]] = {}
 def event(cls: type[Any]) -> type[Any]:
     """Make a class of event: frozen, slotted, and registered in `EVENTS`.
 
-    Raises ValueError when the class has no docstring, when `sizes` names no field, or when the class's name is taken.
+    Raises ValueError for a class without a docstring, with a taken name, or with `sizes` (see `Event`) that it lacks.
     """
     if not cls.__doc__:
         raise ValueError(f"event {cls.__name__} has no docstring")
@@ -237,7 +237,7 @@ class Attach(Event):
 
 @event
 class ObjectPlaced(Event):
-    """In a run with tiered memory (`otm`), the runtime decided how a device reaches an array of `size` bytes."""
+    """Under the memory configuration `otm`, the runtime decided how a device reaches an array of `size` bytes."""
 
     sizes: ClassVar[tuple[str, ...]] = ("size",)
     array: str

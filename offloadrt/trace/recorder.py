@@ -120,7 +120,7 @@ class CausalObserver(ResumptionObserver, Protocol):
         """Note that the kernel with this number has reached the compute units. launch: its `kernels.Launch`."""
 
     def locate(self, directive: int, actor: Actor) -> None:
-        """Record the source line of directive number `directive`, which `actor` begins, for `source_lines`."""
+        """Enter the source line of directive number `directive`, which `actor` begins, in `source_lines`."""
 
     def call_at(self) -> int:
         """Return a number that identifies the program's line of the present driver call; NO_CAUSE if unknown."""
@@ -394,7 +394,7 @@ class FaultPhase:
     def works(self, seconds: float, scale: float) -> None:
         """Record the parts of the phase's last piece of work, which begins now and takes `seconds` in all.
 
-        Each of `parts` takes its seconds times `scale`; they follow one another, and the last one ends with the work.
+        Each of `parts` takes its cost times `scale`, the factor of random jitter. The last one ends with the work.
         """
         parts = {name: scale * taken for name, taken in self.parts.items() if taken > 0.0}
         ends = [seconds - sum([*parts.values()][after:]) for after in range(len(parts))] + [seconds]

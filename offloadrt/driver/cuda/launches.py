@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import attrs
 import msgspec
 
-from offloadrt.driver.calls import INVALID, NOTHING, DriverCall, DriverError, Touching
+from offloadrt.driver.calls import INVALID, NOTHING, DriverCall, DriverError, KernelAccesses
 from offloadrt.driver.cuda.context import (
     UNJOINED,
     UNMATCHED,
@@ -72,7 +72,7 @@ class Kernels:
         device_args: DeviceArguments,
         stream: Stream,
         cause: int | None = None,
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
         by_value: int = 0,
     ) -> None:
         """Launch a kernel (cuLaunchKernel) in a stream; ``touching`` has the kernel's accesses to managed memory.
@@ -102,7 +102,7 @@ class Kernels:
         device_args: DeviceArguments,
         stream: Stream,
         cause: int,
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
     ) -> KernelPacket:
         """Return the packet of a kernel launch without submitting it; the caller puts it into a stream or a graph.
 
@@ -146,7 +146,9 @@ class Kernels:
             [memory.array(argument) if isinstance(argument, DeviceArray) else argument for argument in device_args],
         )
 
-    def _packet(self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: Touching) -> KernelPacket:
+    def _packet(
+        self, launch: Launch, run: Move | None, stream: Stream, cause: int, touching: KernelAccesses
+    ) -> KernelPacket:
         number = self._machine.next_number()
         done = Signal(self._context.sim, f"kernel {number} ({launch.kernel.name})")
         return KernelPacket(
@@ -264,7 +266,7 @@ class Graphs:
         after: Sequence[int],
         launch: Launch,
         device_args: DeviceArguments,
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
     ) -> int:
         """Add a kernel (cuGraphAddKernelNode) after nodes ``after``; return its index. Raises what `launch` raises."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from offloadrt.driver import NOTHING, CudaDriver, Touching
+from offloadrt.driver import NOTHING, CudaDriver, KernelAccesses
 from offloadrt.extensions.stdpar.algorithms import AlgorithmCall, direct, host_pointers, pointers
 from offloadrt.extensions.stdpar.arrays import Command, HostPointerInKernel, InUse, PrefetchCrash, UsmArray
 from offloadrt.extensions.stdpar.elision import CompilationRefused, ExecutionPolicy, Kept, Marker, Operation
@@ -77,7 +77,7 @@ class Queue:
         launch: Launch,
         run: Callable[[], None] | None,
         arrays: Sequence[ArrayInKernel],
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
     ) -> None:
         """Submit a kernel. `run` computes its results when it ends; the next wait raises an error that `run` raised.
 
@@ -403,7 +403,7 @@ async def submit(runtime: StdParRuntime, queue: Queue, call: AlgorithmCall) -> N
     """Submit the kernels of an algorithm call to a queue of `runtime`, without waiting for them."""
     for _, launch, given in _kernels(runtime, call):
         uses = _uses(launch, given)
-        await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.touching(launch, given))
+        await queue.launch(launch, _bound(runtime, call), uses, runtime.usm.host_accesses(launch, given))
     if call.returns and launch.teams > 1:
         groups = min(launch.teams, queue.most_groups)
         await queue.launch(_JOINING.launch(1, iterations=groups), None, ())

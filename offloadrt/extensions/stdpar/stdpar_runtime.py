@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from numpy.typing import DTypeLike
 
-from offloadrt.driver import NOTHING, Driver, OutOfDeviceMemory, Touching, Uvm
+from offloadrt.driver import NOTHING, Driver, KernelAccesses, OutOfDeviceMemory, Uvm
 from offloadrt.extensions.stdpar.arrays import Memory, UsmArray
 from offloadrt.extensions.stdpar.elision import Decision, Window
 from offloadrt.extensions.stdpar.heuristic import HeuristicDatabase, HeuristicRules, OffloadHeuristic
@@ -88,11 +88,11 @@ class SyclUsm:
         """The kinds of memory whose pages a kernel may fault for."""
         self._machine = machine
         self._memory = machine.host_memory
-        self._touchings: Memo[tuple[int, ...], tuple[Launch, Touching]] = Memo()
+        self._touchings: Memo[tuple[int, ...], tuple[Launch, KernelAccesses]] = Memo()
         """The accesses of a launch to managed memory, by launch and the places of its arrays. The launch is kept with
         them, so that its ``id`` is not given to another one.
         """
-        self._ranges: dict[tuple[tuple[int, int], ...], Touching] = {}
+        self._ranges: dict[tuple[tuple[int, int], ...], KernelAccesses] = {}
         """The ranges of host memory that kernels reach. The same tuple is used again, so that comparing it is quick."""
         self._host: dict[int, int] = {}
         """Size in bytes of each allocation of `malloc_host`, by address."""
@@ -182,7 +182,7 @@ class SyclUsm:
         else:
             await self._memory.populate(array.address + begin, size)
 
-    def touching(self, launch: Launch, arguments: Sequence[Any]) -> Touching:
+    def host_accesses(self, launch: Launch, arguments: Sequence[Any]) -> KernelAccesses:
         """Return which pages of managed memory a launch with these arguments accesses, for page faults and migration.
 
         Returns `NOTHING` if the memory needs no page faults, as it lies where the kernel runs.
@@ -192,7 +192,7 @@ class SyclUsm:
         arrays = [argument for argument in arguments if isinstance(argument, UsmArray)]
         if self.of_host:
             places = tuple((one.address, one.nbytes) for one in arrays if one.memory in self._memories and one.nbytes)
-            return self._ranges.setdefault(places, Touching(places))
+            return self._ranges.setdefault(places, KernelAccesses(places))
         key = (id(launch), *[place for array in arrays for place in (array.address, array.nbytes)])
         entry = self._touchings.get(key)
         if entry is None:

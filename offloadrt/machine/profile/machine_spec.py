@@ -350,7 +350,7 @@ def _texts(folder: Any) -> dict[str, str]:
 
 
 @attrs.frozen
-class _Kind:
+class ProfileKind:
     """A kind of profile: its name in messages, the folder of the package's profiles, and the structure of its file."""
 
     name: str
@@ -366,10 +366,10 @@ class _Kind:
         return Registry(self.name, f"offloadrt.{self.name}s")
 
 
-MACHINE = _Kind("machine", _PROFILES, _MachineFile)
-RUNTIME = _Kind("runtime", _PROFILES / "runtimes", _RuntimeFile)
-_Files = tuple[tuple[str, str], ...]
-"""(path, text) of a file and of all its bases, the last base first."""
+MACHINE = ProfileKind("machine", _PROFILES, _MachineFile)
+RUNTIME = ProfileKind("runtime", _PROFILES / "runtimes", _RuntimeFile)
+ProfileFiles = tuple[tuple[str, str], ...]
+"""(path, text) of a profile's file and of the files that it extends (its bases): the most basic first, its own last."""
 
 
 def available() -> list[str]:
@@ -412,13 +412,13 @@ def load_runtime(name_or_path: str | Path) -> MachineSpec:
     return _unchanged(files_of(str(name_or_path), RUNTIME), RUNTIME)
 
 
-def default_runtime(files: _Files) -> str | None:
-    """Return the default runtime of a machine (`files`, bases first), which it or its nearest base names; else None."""
+def default_runtime(files: ProfileFiles) -> str | None:
+    """Return the runtime named by the last of `files`, a machine's profile, or else by its nearest base; else None."""
     headers = [_parsed(path, text, MACHINE).header for path, text in reversed(files)]
     return next((header.runtime for header in headers if header.runtime is not None), None)
 
 
-def files_of(name: str, kind: _Kind, named_in: tuple[str, str] | None = None) -> _Files:
+def files_of(name: str, kind: ProfileKind, named_in: tuple[str, str] | None = None) -> ProfileFiles:
     """Return (path, text) of the file of a machine or runtime (`kind`) and of its bases, bases first.
 
     `named_in`: the file and the key that refer to `name`, for the ProfileError that is raised if the file is missing.
@@ -441,7 +441,7 @@ def files_of(name: str, kind: _Kind, named_in: tuple[str, str] | None = None) ->
 
 
 @lru_cache(maxsize=64)
-def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
+def _parsed(path: str, text: str, kind: ProfileKind) -> _MachineFile | _RuntimeFile:
     """Read the text of a profile of that kind; ``path`` is for messages. Raises ProfileError."""
     try:
         file = msgspec.convert(tomllib.loads(text), kind.file, strict=True)
@@ -454,7 +454,7 @@ def _parsed(path: str, text: str, kind: _Kind) -> _MachineFile | _RuntimeFile:
     return file
 
 
-def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
+def _where_it_belongs(error: msgspec.ValidationError, kind: ProfileKind) -> str:
     """Return, for an unknown field, where it belongs or which fields exist; empty for other errors."""
     unknown, header = re.search(r"unknown field `(.*?)`(.*)", str(error)), _Header.__struct_fields__
     if unknown is None or unknown[1] in ("machine", "runtime"):
@@ -467,18 +467,16 @@ def _where_it_belongs(error: msgspec.ValidationError, kind: _Kind) -> str:
 
 
 @lru_cache(maxsize=64)
-def _unchanged(files: _Files, kind: _Kind) -> MachineSpec:
+def _unchanged(files: ProfileFiles, kind: ProfileKind) -> MachineSpec:
     """Return the profile of the last of ``files``, without overrides and with ranges not set to an end.
 
-    Entries that come from another machine are scaled to this machine (`scaling.py`).
-
-    Raises ProfileError.
+    Entries that come from another machine are scaled to this machine (`scaling.py`). Raises ProfileError.
     """
     spec = as_written(files, kind)
     return spec if kind is RUNTIME else attrs.evolve(spec, entries=_scaled(spec.entries, spec, files))
 
 
-def _scaled(entries: Mapping[str, ProfileEntry], spec: MachineSpec, files: _Files) -> dict[str, ProfileEntry]:
+def _scaled(entries: Mapping[str, ProfileEntry], spec: MachineSpec, files: ProfileFiles) -> dict[str, ProfileEntry]:
     """Return the entries of ``spec``, which are as written, scaled to the machine of ``files``."""
     homes = {path: as_written(files[: place + 1], MACHINE) for place, (path, _) in enumerate(files)}
     return {key: scaled_entry(entry, spec, homes) for key, entry in entries.items()}
@@ -507,10 +505,11 @@ def scaled_entry(entry: ProfileEntry, spec: MachineSpec, homes: Mapping[str, Mac
 
 
 @lru_cache(maxsize=64)
-def as_written(files: _Files, kind: _Kind) -> MachineSpec:
-    """Return the profile of the last of ``files``, as written there and in its bases. Raises ProfileError.
+def as_written(files: ProfileFiles, kind: ProfileKind) -> MachineSpec:
+    """Return the profile in the last of ``files`` with what it inherits from its bases. Raises ProfileError.
 
-    Results are cached by the texts of the files, so that a file may change between two loads.
+    Entries of other machines are not scaled yet, ranges and overrides not applied, and no runtime is added. kind:
+    MACHINE or RUNTIME. Results are cached by the texts of the files, so that a file may change between two loads.
     """
     *bases, (path, text) = files
     base = as_written(tuple(bases), kind) if bases else None
@@ -554,7 +553,7 @@ def _checked(path: str, key: str, raw: object, sources: Mapping[str, str], base:
     return entry
 
 
-def _check_belongs_here(path: str, key: str, kind: _Kind) -> None:
+def _check_belongs_here(path: str, key: str, kind: ProfileKind) -> None:
     """Raise ProfileError if the entry belongs to profiles of the other kind; the message says where to put it."""
     other = MACHINE if kind is RUNTIME else RUNTIME
     for name in other.available():
@@ -564,7 +563,7 @@ def _check_belongs_here(path: str, key: str, kind: _Kind) -> None:
 
 
 @lru_cache(maxsize=64)
-def _together(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
+def _together(machine_files: ProfileFiles, runtime_files: ProfileFiles) -> MachineSpec:
     """Return a machine with the entries of a runtime, with ranges not set to an end.
 
     Where the machine has another source under a key of the runtime's, the runtime's gets the key ``RUNTIME:KEY``.
@@ -596,12 +595,12 @@ def _together(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
 
 
 @lru_cache(maxsize=64)
-def _at_means(machine_files: _Files, runtime_files: _Files) -> MachineSpec:
+def _at_means(machine_files: ProfileFiles, runtime_files: ProfileFiles) -> MachineSpec:
     """Return a machine and a runtime with ranges at their means, which is what nearly every run uses."""
     return _together(machine_files, runtime_files).with_overrides({}, "mean")
 
 
-def _source_text(name: str, kind: _Kind) -> tuple[str, str]:
+def _source_text(name: str, kind: ProfileKind) -> tuple[str, str]:
     """Return (path, text) of a profile's file; messages show the path. Raises ProfileError."""
     if name in (known := _texts(kind.folder)):
         return f"{name}.toml", known[name]

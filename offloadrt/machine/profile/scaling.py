@@ -77,8 +77,8 @@ def ends(entry: ProfileEntry) -> tuple[float, float]:
 def scaled(entry: ProfileEntry, origin: str, there: tuple[float, float], here: tuple[float, float]) -> ProfileEntry:
     """Return an entry of the machine ``origin`` as it is expected on this machine, scaled by a part's speed.
 
-    ``there`` and ``here`` are the ranges of the part's reference entry on the two machines; a larger value is faster,
-    except for ``gpu.cycle``.
+    ``there`` and ``here`` are the ranges on the two machines of the entry that states the part's speed
+    (`ScaledPart.reference`); a larger value is faster, except for ``gpu.cycle``. The entry's range is scaled, too.
     """
     part = part_of(entry.key)
     assert part is not None and entry.unit is not None

@@ -105,7 +105,8 @@ def migrates_malloc(spec: MachineSpec) -> bool:
 class MappedMemory:
     """The ranges of memory outside of a device that its kernels have used in place, with the devices that access them.
 
-    They are pinned, pageable where the device reaches memory of malloc, or memory of a peer device.
+    They are pinned, pageable where the device reaches memory of malloc, or memory of a peer device. A launch takes each
+    array outside of its device as a `HostArray`, also one of a peer device.
     """
 
     def __init__(self) -> None:
@@ -133,7 +134,7 @@ class MappedMemory:
             drivers.append(driver)
 
     def at_peer(self, driver: CudaDriver, peer: int, array: DeviceArray, phantom: bool) -> HostArray:
-        """Return memory of the device `peer` for kernels of another one (its `driver`). phantom: it has no values."""
+        """Return an array of device `peer` as launches on another one (`driver`) take it. phantom: it has no values."""
         values = None if phantom else driver.machine.devices[peer].memory.array(array)
         seen = HostArray(f"memory of device {peer}", array.address, array.shape, array.dtype, values=values)
         self.use(driver, seen, peer)

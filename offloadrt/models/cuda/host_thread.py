@@ -17,11 +17,11 @@ from offloadrt.driver import (
     CaptureMode,
     CudaDriver,
     GraphExec,
+    KernelAccesses,
     MemPool,
     PoolAttributes,
     Schedule,
     TimedEvent,
-    Touching,
 )
 from offloadrt.driver.calls import INVALID
 from offloadrt.driver.cuda.context import GraphNode
@@ -56,7 +56,7 @@ class PreparedLaunch:
     launch: Launch
     values: Sequence[Any]
     """The values that the kernel's body gets."""
-    touching: Touching
+    touching: KernelAccesses
     uses: Sequence[tuple[str, Any]]
     """The launch's arguments, each with its role in messages: ``argument 1 of kernel 'saxpy'``."""
 
@@ -81,7 +81,8 @@ class HostThread(CallingThread):
         """Launch a kernel, ``kernel<<<grid, block, 0, stream>>>(arguments)``, without waiting for it.
 
         arguments: device arrays, managed arrays, arrays in pinned memory, which the kernel uses in place, and numbers.
-        A loop nest's iterations follow from its source; the threads share them as in a grid-stride loop. grid, block:
+        iterations: of the kernel's loop, which the threads share as in a grid-stride loop; by default a loop nest's
+        follow from its source and arguments, and any other kernel has one for each thread. grid, block:
         with two dimensions (x, y), the threads of a row have consecutive iterations. library: the kernel stands for
         library code, which prefetches to shared memory, so that its source does not tell how many loads are in flight.
         by_value: bytes of structs that are passed by value in addition. Raises DriverError for memory that the kernel

@@ -57,7 +57,7 @@ R = TypeVar("R")
 class CUDA(OffloadProgram[HostThread]):
     """A CUDA program on an emulated machine: its devices' contexts, and its teams of host threads.
 
-    `drivers`: driver libraries, by process and device. Raises ValueError on a machine whose library is not CUDA's.
+    `drivers`: this process's driver library of each device. Raises ValueError on a machine whose library is not CUDA's.
     """
 
     tells_uses: ClassVar[bool] = True

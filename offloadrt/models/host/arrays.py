@@ -135,8 +135,9 @@ class ProgramArrays:
     ) -> HostArray:
         """Make an array at an emulated address. Its pages are populated if `fill` is given.
 
-        A heap array gets a pointer variable on the stack, too. heap, stack: the calling thread's memory. phantom:
-        whether it has no values (None: the program decides). align: its address is a multiple of this.
+        kind: where it lies: `heap` (with a pointer variable on the stack), `static` (on the stack), `global` or `link`
+        (declare target enter or link). heap, stack: the calling thread's memory. phantom: whether it has no values
+        (None: the program decides). align: its address is a multiple of this.
         """
         if not isinstance(name, str):
             raise TypeError(f"array {name!r}: its name comes first, as a text, then its size")

@@ -135,10 +135,11 @@ def _type_of(argument: Any) -> str:
 def abandon(device: OffloadDevice, queue: DirectiveQueue, name: str) -> None:
     """Clean up after a directive that an exception or a cancellation has ended early, unless the device has ended.
 
-    A new actor does so: it waits for what the directive has submitted, returns the directive's stream unless the queue
-    lasts, and unmaps the directive's own maps, or the rest of those that it was about to unmap. Then it runs the
-    queue's post-processing and the memory configuration's hook `left_early`. It copies nothing back. Only the end of
-    the program waits for this actor. A real directive cannot be left early, for example at a timeout.
+    A new actor does so: it waits for what the directive has submitted, returns the directive's stream, unless that
+    belongs to a queue of several directives (`queue.lasts`), and unmaps the directive's own maps, or the rest of those
+    that it was about to unmap. Then it calls the functions that were to run after the queue, and what the memory
+    configuration wants for this case (`MapHooks.left_early`). It copies nothing back. Only the end of the program waits
+    for this actor. name: the directive's, for the actor's name. A real directive cannot be left early.
     """
     if device.ended is not None or device.sim.ending:
         return

@@ -162,10 +162,11 @@ T = TypeVar("T", bound="ProgramThread")
 class OffloadProgram(ABC, Generic[T]):
     """A program on a machine, in any programming model, whose class of host threads is `T`.
 
-    drivers: the driver libraries, by process and device. on_devices: the offloading runtime's options on every device.
-    Raises ValueError for an unknown name as an option's value, or if the memory configuration needs a `host_program`
-    and there is none; UnifiedMemoryUnavailable when the devices lack what that configuration requires. A program ends
-    with `finish`: background work of the threads completes, and pooled device memory is returned.
+    drivers: this process's driver library of each device. on_devices: the offloading runtime's options on every device.
+    Raises ValueError for an unknown name as an option's value, or if the memory configuration needs a compiler's
+    analysis of the program (`DeviceOptions.host_program`) and the user gives none; UnifiedMemoryUnavailable when the
+    devices lack what that configuration requires. A program ends with `finish`: background work of the threads
+    completes, and pooled device memory is returned.
     """
 
     tells_uses: ClassVar[bool] = False
@@ -346,11 +347,11 @@ class OffloadProgram(ABC, Generic[T]):
         return locks
 
     def algorithms(self) -> dict[str, int]:
-        """Return the counts of a C++ standard parallelism program's algorithms; empty in other models."""
+        """Return how often a C++ standard parallelism program called algorithms, waited etc., by name, or {}."""
         return {}
 
     def barriers(self) -> dict[Hashable, int]:
-        """Return, by reason, how often a barrier of a C++ standard algorithm was kept or left out; {} without any."""
+        """Return how often the host waited after a C++ standard algorithm, or not, by decision (`Kept`, `Elided`)."""
         return {}
 
     # the end

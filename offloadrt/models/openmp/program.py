@@ -68,7 +68,7 @@ class OpenMP(OffloadProgram[HostThread]):
     """An OpenMP program on an emulated machine: devices, teams of host threads, globals and mappers.
 
     The settings of LLVM's environment variables are entries of the machine's profile (`memory_manager.threshold`,
-    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. `drivers`: by process and device. Raises
+    `runtime.hidden_helper_threads`), and so is `runtime.strided_update`. `drivers`: of each device. Raises
     ValueError for an unknown name as an option's value, and for a memory configuration that needs an analysis of the
     program's source (its `host_program`) and has none. Raises UnifiedMemoryUnavailable when the devices lack what the
     memory configuration requires. A program ends with `finish`: deferred tasks complete, and pools give memory back.

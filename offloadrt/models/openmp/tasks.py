@@ -191,7 +191,7 @@ class HiddenHelpers:
         *,
         observed: bool = True,
     ) -> Task:
-        """Return a new deferred task of a host thread's `region`, which calls `run` when its dependences allow it."""
+        """Return a new deferred task, which calls `run` after its dependences. observed: reported to observers."""
         task = Task(name, run, Signal(self.sim, name), observed=observed)
         before = region.predecessors(depends)
         if self.tell is not None and observed:

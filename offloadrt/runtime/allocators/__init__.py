@@ -35,7 +35,7 @@ ALLOCATORS: Final = Registry[MakeAllocator]("allocator", "offloadrt.allocators")
 
 
 def make_allocator(name: str | MakeAllocator, site: AllocatorSite) -> DeviceAllocator:
-    """Make a device's allocator (`site`). ValueError as `allocator` raises it, RuntimeError for what is none."""
+    """Make the allocator of the device of `site`. ValueError as in `allocator`; RuntimeError if it lacks a method."""
     made = allocator(name)(site)
     if missing := lacking(made, _METHODS):
         raise broken("allocator", made, f"lacks {', '.join(missing)}")

@@ -304,7 +304,7 @@ class PrivateArguments:
     blocks: list[int] = attrs.field(factory=list)
 
     async def add(self, item: MapItem, at_once: bool = False) -> None:
-        """Add a private argument. at_once: allocate a separate block for it now, because the next item lies in it."""
+        """Add a private argument. at_once: give it a block of its own now, as the next map item is a member of it."""
         array = item.array
         if array is None:
             return

@@ -25,7 +25,7 @@ from typing import Any, Final
 import attrs
 import numpy as np
 
-from offloadrt.driver import NOTHING, DriverError, Touching
+from offloadrt.driver import NOTHING, DriverError, KernelAccesses
 from offloadrt.kernels import ArrayUse, Launch
 from offloadrt.kernels.element_traces import ElementTrace
 from offloadrt.kernels.memory_streams import AccessStream
@@ -70,7 +70,7 @@ class OffloadedRegion:
     blocks: Sequence[BlockUse] = ()
     arrays: list[HostArray] = attrs.field(init=False)
     """The arrays among the arguments."""
-    _touching: dict[int, tuple[Sequence[bool], Touching]] = attrs.field(factory=dict, init=False)
+    _touching: dict[int, tuple[Sequence[bool], KernelAccesses]] = attrs.field(factory=dict, init=False)
     """By device number: for each array whether it is used in place, and the launch's accesses in that case."""
 
     def __attrs_post_init__(self) -> None:
@@ -82,12 +82,14 @@ class OffloadedRegion:
         """Return a trace of the accesses whose indices come from array data (see `data_of`); None if there are none."""
         return data_of(self.launch, self.arguments)
 
-    def touching(self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str) -> Touching:
+    def host_accesses(
+        self, device: OffloadDevice, on_host: Sequence[bool], queue: DirectiveQueue, call: str
+    ) -> KernelAccesses:
         """Return which host memory the kernel accesses, for a device that can reach it.
 
         on_host: for each of `arrays`, whether the device uses it in place. For a device to which pages migrate, the
-        result has accesses to managed memory; for an APU it has ranges of host memory. Raises FreedHostMemory for
-        managed memory that was freed.
+        result has accesses to managed memory; for an APU it has ranges of host memory. `queue` gets the error if the
+        kernel dies at a missing page. Raises FreedHostMemory, naming the directive `call`, for freed managed memory.
         """
         plugin = device.plugin
         if device.driver.managed.uvm is not None:
@@ -100,7 +102,7 @@ class OffloadedRegion:
             touching = self._known(device, migrating)
             if self.follows and (pointed := pointed_to(device, self.follows)):
                 more = [ManagedAccess(begin, nbytes) for begin, nbytes in pointed]
-                touching = Touching(accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
+                touching = KernelAccesses(accesses=tuple(dict.fromkeys([*touching.accesses, *more])))
             return touching
         if not plugin.kernels_fault:
             return NOTHING
@@ -111,7 +113,7 @@ class OffloadedRegion:
             touching = dying(touching, queue, device.machine.host_memory.contents, device.sim.current)
         return touching
 
-    def _known(self, device: OffloadDevice, on_host: Sequence[bool]) -> Touching:
+    def _known(self, device: OffloadDevice, on_host: Sequence[bool]) -> KernelAccesses:
         """Return the launch's accesses to its arrays, not those through pointers; cached until `on_host` changes."""
         places, touching = self._touching.get(device.number, (None, NOTHING))
         if places != on_host:
@@ -134,7 +136,7 @@ def touching_of(
     arguments: Sequence[Any],
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
-) -> Touching:
+) -> KernelAccesses:
     """Return the accesses of a launch to host memory.
 
     `items`: the map items. `arrays`: the arrays among the arguments; `on_host`: whether the device uses each in place.
@@ -152,15 +154,16 @@ def touching_of(
             ranges.update(dict.fromkeys(found))
             indirect = indirect or (array.kind in ("global", "link") and device.globals_on_host)
     serial_s = device.plugin.global_indirection if indirect else 0.0
-    return Touching(tuple(ranges), serial_s) if ranges else NOTHING
+    return KernelAccesses(tuple(ranges), serial_s) if ranges else NOTHING
 
 
 def touched_ranges(
     streams: Iterable[AccessStream], array: HostArray, element_size: int, mapped: Sequence[Range]
 ) -> Sequence[Range]:
-    """Return the ranges of an array that `streams` access within `mapped`; all of `mapped` where data decide indices.
+    """Return the ranges (address, bytes) that a kernel accesses in an array, within the `mapped` ranges.
 
-    If the accessed ranges and `mapped` do not overlap, return the accessed ranges: the device uses the array in place.
+    streams: the kernel's accesses to the array, whose elements have `element_size` bytes. Where data decide indices, it
+    is all of `mapped`. Accessed ranges that lie outside `mapped` are returned whole: they are used in place.
     """
     around = [stream.reach.ranges for stream in streams]
     known = [found for found in around if found is not None]
@@ -184,7 +187,7 @@ def sections(items: Sequence[MapItem], array: HostArray) -> list[Range]:
     return mapped or ([(array.address, array.nbytes)] if array.nbytes else [])
 
 
-def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> Touching:
+def dying(touching: KernelAccesses, queue: DirectiveQueue, contents: HostContents, thread: Actor) -> KernelAccesses:
     """Return `touching` with a handler of fatal page faults, which stores a fault as `queue.kernel_error`.
 
     touching: the memory that a kernel accesses. contents: the arrays by address, to name the array; thread: the host
@@ -195,7 +198,7 @@ def dying(touching: Touching, queue: DirectiveQueue, contents: HostContents, thr
         array = contents.find(fault.address)
         queue.kernel_error = MemoryAccessFault(fault, "" if array is None else array.name, thread.name)
 
-    return Touching(touching.ranges, touching.serial_s, fault)
+    return KernelAccesses(touching.ranges, touching.serial_s, fault)
 
 
 def accesses_of(
@@ -206,11 +209,11 @@ def accesses_of(
     arrays: Sequence[HostArray],
     on_host: Sequence[bool],
     view: Callable[[Any], Any] | None = None,
-) -> Touching:
+) -> KernelAccesses:
     """Return the accesses of a launch to managed memory.
 
     `arrays`: the arrays among the arguments; `on_host`: whether each is managed memory that the kernel uses in place;
-    `view`: returns the kernel's view of an argument, and may be set later in the result's trace.
+    `view`: returns the array with an argument's values; None: the caller sets it in the result's `trace` later.
     """
     managed = {array for array, in_place in zip(arrays, on_host, strict=True) if in_place}
     uses = {use.position: use for use in launch.kernel.arrays}
@@ -223,7 +226,7 @@ def accesses_of(
     if not found:
         return NOTHING
     mapped = {array: sections(items, array) for array in managed}
-    return Touching(accesses=tuple(found), trace=_trace_of(launch, arguments, mapped, view))
+    return KernelAccesses(accesses=tuple(found), trace=_trace_of(launch, arguments, mapped, view))
 
 
 _MOST_VISITS: Final = 1 << 28
@@ -474,13 +477,13 @@ def _submission(
     call: str,
     bindings: dict[HostArray, Binding],
     private: PrivateArguments,
-) -> tuple[Body | None, Touching]:
+) -> tuple[Body | None, KernelAccesses]:
     """Return the function that computes the kernel's result, and its accesses to host memory; report the submission."""
     launch, watch = region.launch, None
     if device.tell is not None and device.watch_kernel is not None:
         watch = device.watch_kernel(device, device.tell, region, bindings, private.placed, queue.cause)
     run = body_of(device, launch, region.arguments, bindings, queue, call, None if watch is None else watch.view)
-    touching = region.touching(device, [bindings[array].is_host for array in region.arrays], queue, call)
+    touching = region.host_accesses(device, [bindings[array].is_host for array in region.arrays], queue, call)
     if (trace := touching.trace) is not None or region.data is not None:
 
         def view(argument: Any) -> Any:
@@ -496,7 +499,7 @@ def _submission(
 
 
 async def _launch(
-    device: OffloadDevice, region: OffloadedRegion, queue: DirectiveQueue, run: Body | None, touching: Touching
+    device: OffloadDevice, region: OffloadedRegion, queue: DirectiveQueue, run: Body | None, touching: KernelAccesses
 ) -> None:
     """Submit the kernel, with its arguments in device memory where the driver does not pass them itself."""
     launch_kernel, count = device.plugin.launch_kernel, len(region.arguments)

@@ -555,9 +555,9 @@ async def _attach(
 
 
 def pointer_span(shadow: ShadowPointer) -> HostSpan:
-    """Return the source of the copy that attaches a pointer: the bytes of its device value, for its host address.
+    """Return the source of the copy that attaches a pointer: the host pointer's address and the device pointer's bytes.
 
-    shadow: the runtime's record of the attached pointer, with its address and value on host and device.
+    The bytes are the address that the device's copy must hold. shadow: the runtime's record of the attached pointer.
     """
     return HostSpan(shadow.host_address, shadow.nbytes, shadow.content(shadow.device_value))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from offloadrt.driver import Touching
+from offloadrt.driver import KernelAccesses
 from offloadrt.kernels import Launch
 from offloadrt.runtime.host_array import POINTER_BYTES, Dimension, HostArray, Section, Span
 from offloadrt.runtime.mapping.map_types import (
@@ -150,7 +150,7 @@ class PreparedKernel:
     """A launch that becomes a node of a graph instead of running now. touching: memory used outside device blocks."""
 
     launch: Launch
-    touching: Touching
+    touching: KernelAccesses
 
 
 @attrs.define(eq=False)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import attrs
 import numpy as np
 
-from offloadrt.driver import NOTHING, DriverError, HsaSignal, Rocr, RunHandler, Touching
+from offloadrt.driver import NOTHING, DriverError, HsaSignal, KernelAccesses, Rocr, RunHandler
 from offloadrt.driver.calls import INVALID_ARGUMENT
 from offloadrt.kernels import Launch
 from offloadrt.machine import InvalidDeviceAddress, Machine, MachineSpec, Stream
@@ -55,7 +55,7 @@ class AmdgpuStream:
         return None if last is None or last.is_set or not isinstance(last, HsaSignal) else last
 
     async def copy_to_device(self, cause: int, source: HostSpan, target: DeviceBytes | None) -> None:
-        """Put a copy of host `source` to device `target` into the stream (`pushMemoryCopyH2DAsync`), for `cause`."""
+        """Put a copy to the device into the stream (`pushMemoryCopyH2DAsync`) for directive number `cause`."""
         nbytes, rocr, depends = source.nbytes, self._rocr, self.unfinished
         upload = None if source.bytes is None or target is None else _Upload(source.bytes, target)
         stage, move = (None, None) if upload is None else (upload.stage, upload.arrive)
@@ -72,7 +72,7 @@ class AmdgpuStream:
         await rocr.copies.copy(self.stream, cause, "h2d", nbytes, move, done, depends)
 
     async def copy_to_host(self, cause: int, target: HostSpan, source: DeviceBytes | None) -> None:
-        """Put a copy of device `source` to host `target` into the stream; AMD's LLVM fork waits before, for `cause`."""
+        """Put a copy to the host into the stream for directive `cause`; AMD's fork first waits for the earlier work."""
         nbytes, rocr = target.nbytes, self._rocr
         if self._waits_first and (before := self.unfinished) is not None:
             await rocr.signals.wait(self.stream, before)
@@ -89,8 +89,8 @@ class AmdgpuStream:
         done = HsaSignal(self._sim, "copy within the device", self)
         await self._rocr.copies.copy(self.stream, cause, "d2d", nbytes, move, done, self.unfinished)
 
-    def launch(self, cause: int, launch: Launch, run: Move | None, touching: Touching) -> Awaitable[None]:
-        """Put a kernel launch (`pushKernelLaunch`) for directive `cause`; at its end, `run` computes the result."""
+    def launch(self, cause: int, launch: Launch, run: Move | None, touching: KernelAccesses) -> Awaitable[None]:
+        """Submit a kernel for directive `cause`. run: computes its result at its end; touching: host memory it uses."""
         done = HsaSignal(self._sim, launch.kernel.name, self)
         return self._rocr.queues.dispatch(self.stream, cause, launch, run, done, touching)
 
@@ -161,7 +161,7 @@ class AmdgpuResources:
         }
 
     async def allocate(self, nbytes: int) -> None:
-        """Allocate a block of host memory (HSA memory pool) that the plugin keeps until the program ends."""
+        """Pay for a block of host memory (HSA memory pool) that is kept to the end of the program and never read."""
         await self._rocr.memory.alloc_host(nbytes)
         self._allocated += 1
 
@@ -456,7 +456,7 @@ class AmdgpuPlugin(DevicePlugin):
         queue: QueueLike,
         launch: Launch,
         run: Callable[[], None] | None = None,
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
         arguments: int = 0,
     ) -> None:
         stream = await self._resources.ready(queue, 1)

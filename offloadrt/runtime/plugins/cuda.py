@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from offloadrt.driver import NOTHING, CudaDriver, DriverError, Schedule, Touching
+from offloadrt.driver import NOTHING, CudaDriver, DriverError, KernelAccesses, Schedule
 from offloadrt.driver.calls import INVALID
 from offloadrt.driver.cuda.launches import Computed
 from offloadrt.kernels import Launch
@@ -104,8 +104,8 @@ class CudaPlugin(DevicePlugin):
     async def load_program(self) -> None:
         """Load the program's module; a cold start first initializes the driver, once, and makes the primary context.
 
-        LLVM's runtime looks up all kernels of the program here. Other runtimes look up each kernel at its first launch;
-        the emulator does that for all of them, in `find_kernel`.
+        LLVM's runtime looks up all kernels of the program here, other runtimes each kernel at its first launch. The
+        emulator charges a kernel's look-up at its first launch under every runtime (`find_kernel`).
         """
         if self._start == "warm":
             return
@@ -116,7 +116,7 @@ class CudaPlugin(DevicePlugin):
         await self.driver.loading.load_module()
 
     async def find_kernel(self, name: str) -> None:
-        """Charge the look-up of kernel `name` before its first launch (cuModuleGetFunction), unless all are loaded."""
+        """Let the thread look kernel `name` up at its first launch (cuModuleGetFunction), unless the start was warm."""
         if self._found is not None and name not in self._found:
             # Another thread that launches it meanwhile waits for the context lock, which the driver holds to load it.
             self._found.add(name)
@@ -172,7 +172,7 @@ class CudaPlugin(DevicePlugin):
         queue: QueueLike,
         launch: Launch,
         run: Callable[[], None] | None = None,
-        touching: Touching = NOTHING,
+        touching: KernelAccesses = NOTHING,
         arguments: int = 0,
     ) -> None:
         stream = queue.stream or await self.open(queue)

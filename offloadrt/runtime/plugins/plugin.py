@@ -6,14 +6,15 @@ The plugins are in `cuda.py` for CUDA's driver library and in `amdgpu.py` for RO
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Protocol, Self
 
 import attrs
 
-from offloadrt.driver import Driver, Schedule, Touching
+from offloadrt.driver import Driver, KernelAccesses, Schedule
 from offloadrt.kernels import Launch
 from offloadrt.machine import MachineSpec
+from offloadrt.machine.messages import Move
 from offloadrt.runtime.host_array import HostSpan
 from offloadrt.sim import LockStatistics, Signal
 
@@ -33,7 +34,7 @@ class GridDefaults:
 
     @classmethod
     def of(cls, spec: MachineSpec, teams: int, threads: int) -> Self:
-        """Return a plugin's `teams` and `threads` with the profile's `teams.least_threads` and `teams.reuse`."""
+        """Return the defaults with a plugin's `teams` and `threads`; the other fields are from the profile `spec`."""
         return cls(teams, threads, spec.count("teams.least_threads"), spec.flag("teams.reuse"))
 
     def over_threads(self, iterations: int, threads: int | None) -> tuple[int, int]:
@@ -108,7 +109,7 @@ class DevicePlugin(Protocol):
         await self.load_program()
 
     def load_program(self) -> Awaitable[None]:
-        """Start the driver library and load the program, as far as `runtime.start` requires; `load_image` calls it."""
+        """Start the driver library and load the program, unless they are there at the start (entry `runtime.start`)."""
 
     async def find_kernel(self, name: str, /) -> None:
         """Load a lazily loaded kernel before its first launch; `launch_kernel` does this, too."""
@@ -134,7 +135,7 @@ class DevicePlugin(Protocol):
         """Copy from address `source` to `destination`, within the device or to another one, number `device`."""
 
     def launch_kernel(
-        self, queue: QueueLike, launch: Launch, run: Callable[[], None] | None, touching: Touching, arguments: int, /
+        self, queue: QueueLike, launch: Launch, run: Move | None, touching: KernelAccesses, arguments: int, /
     ) -> Awaitable[None]:
         """Submit a kernel. run: computes its result; touching: host memory it uses; arguments: how many it has."""
 
@@ -154,7 +155,7 @@ class DevicePlugin(Protocol):
         """Make the queue's stream wait for the event; the host does not wait."""
 
     def synchronize(self, queue: QueueLike, /) -> Awaitable[None]:
-        """Wait for all work in the queue, then return its stream, if it has any, to the pool unless the queue lasts."""
+        """Wait for the queue's work, then return its stream to the pool, unless an `AsyncQueue` has it (`lasts`)."""
 
     def prefault(self, address: int, nbytes: int, /) -> Awaitable[object]:
         """Fill the device's page table for a range of host memory, so that kernels do not fault there."""

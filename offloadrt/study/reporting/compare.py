@@ -174,8 +174,9 @@ class Comparison:
     def figure(self, of: Figure | None = None, machine: str | None = None, **changes: Any) -> Any:
         """Draw the ratio (baseline over variant) of one measure for all variants, as a figure of matplotlib.
 
-        of, machine: the scenario's own figure, whose style is kept, and machine. `changes`: fields of `Figure`, such as
-        x, y and lines. Raises UserError when no parameter can be x, or without matplotlib.
+        of: the scenario's own figure, whose style is kept. machine: the one that it is about; its published values are
+        drawn only for runs there. `changes`: fields of `Figure`, such as x, y and lines. Raises UserError when no
+        parameter can be x, or without matplotlib.
         """
         drawn = self._figure(of, machine)
         if drawn is None:

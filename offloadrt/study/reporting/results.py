@@ -35,7 +35,7 @@ _DRAWINGS: Final = Registry[Any]("part that draws", "offloadrt.drawings")
 
 
 def drawing(*, needed: bool = True) -> Any:
-    """Return an extension's functions that draw results; without it, raise UserError if `needed`, else return None."""
+    """Return the module `extensions.drawing.figures`; without it, raise UserError if `needed`, else return None."""
     try:
         return installed(_DRAWINGS, "figures")
     except UserError:
@@ -128,10 +128,10 @@ class SampledPhase:
 
 @attrs.frozen
 class Interval:
-    """The interval of a number over draws, which are runs with random samples of all uncertain entries.
+    """The interval of a number over draws: runs that take a random value in each range of the machine's profile.
 
     In 80 % of the draws the number lies from `low` to `high`; `median` is the middle draw's. `nominal` is the number
-    with every entry at its mean. The seed and the number of draws determine the samples (`study/certainty.py`).
+    with every range at its mean. The seed and the number of draws determine the samples (`study/certainty.py`).
     """
 
     nominal: float
@@ -248,7 +248,7 @@ class Result:
         return max((interval.draws for interval in self.intervals.values()), default=0)
 
     def figures(self, section: str) -> Mapping[str, Any]:
-        """Return the figures of the section with this name in `sections`; empty without such a section."""
+        """Return what the memory configuration added to the result under a name, such as `otm` (`sections`), or {}."""
         made = self.sections.get(section)
         return {} if made is None else made.figures
 
@@ -328,7 +328,7 @@ def builtins(result: Result) -> dict[str, Any]:
 
     Some fields are left out when they are empty: `repeats` and `spreads` (one run), `intervals` and
     `prediction_interval` (no draws of uncertain costs), `options`, `inputs`, `warnings`, `calls_outside`, `managed`,
-    `algorithms`, `phases` and the sections of a memory configuration.
+    `algorithms`, `phases`, and each of `sections`, which becomes a field of its own.
     """
     record: dict[str, Any] = {}
     for name, value in attrs.asdict(result).items():
@@ -340,7 +340,7 @@ def builtins(result: Result) -> dict[str, Any]:
 
 
 def from_builtins(record: Mapping[str, Any]) -> Result:
-    """Return the result from the output of `builtins`; unknown fields become sections of a configuration.
+    """Return the result from the output of `builtins`; fields that `Result` lacks become its `sections`.
 
     Raises msgspec.ValidationError for a record that is no result.
     """

@@ -24,7 +24,7 @@ from offloadrt.trace import Calls, Trace
 
 
 def options_for(model: object) -> type[ProgramOptions]:
-    """Return the options class of a model's programs. Raises UserError for an unknown model."""
+    """Return the options class of a programming model's programs. Raises UserError unless `model` names one."""
     known = MODELS.names()
     if model not in known:
         hint = did_you_mean(model, known) if isinstance(model, str) else ""

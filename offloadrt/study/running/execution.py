@@ -264,7 +264,7 @@ class Supervisor(Protocol):
 
 
 def with_policies(parameters: Mapping[str, Value], spec: RunSpec) -> dict[str, Value]:
-    """Return a scenario's parameters; a policy of the spec replaces the parameter of the same name."""
+    """Return a scenario's parameters, with the spec's configuration, allocator and table policy for its own, if set."""
     policies = {name: value for name, value in spec.policies.items() if value is not None and name in parameters}
     return {**parameters, **policies}
 

@@ -21,9 +21,10 @@ def load(
     range_end: str | Mapping[str, str | float] = "mean",
     runtime: str | None = None,
 ) -> MachineSpec:
-    """Load the profiles of a machine and a runtime by name or file, with `overrides`, and with ranges at `range_end`.
+    """Load the profiles of a machine and a runtime by name or file. A runtime of None: the machine's default runtime.
 
-    A runtime of None stands for the machine's default runtime.
+    overrides: texts such as "20us", by entry. range_end: which value an entry takes that the profile gives as a range:
+    `low`, `mean` or `high` as a text for all entries; in a mapping by entry, also a quantile from 0 to 1.
 
     Raises UserError with file, key and reason; for a bad entry of `overrides`, with `--set` instead of the file.
     """

@@ -101,7 +101,7 @@ class RunStatistics:
 
     @property
     def kernels_of_drawn_uses(self) -> tuple[str, ...]:
-        """Return the kernels whose accesses to managed memory are chosen at random, as index arrays have no values."""
+        """Return kernels that use managed memory at random places, as their index arrays have no values (phantoms)."""
         kernels = [device.managed for device in self._devices if device.managed is not None]
         return tuple(dict.fromkeys(name for managed in kernels for name in managed.drawn_uses))
 
@@ -113,7 +113,7 @@ class RunStatistics:
 
     @property
     def sections(self) -> Mapping[str, ResultSection]:
-        """Return the figures that the memory configuration adds, by section name (`MemoryConfiguration.sections`)."""
+        """Return what the memory configuration, such as `otm`, adds to the result (`MemoryConfiguration.sections`)."""
         devices = [device for program in self._programs for device in program.devices]
         given = devices[0].configuration.sections(devices) if devices else {}
         if not isinstance(given, Mapping) or not all(isinstance(each, ResultSection) for each in given.values()):
@@ -132,7 +132,7 @@ class RunStatistics:
 
     @property
     def barriers(self) -> Mapping[Hashable, int]:
-        """Return, by decision, how often stdpar algorithms left out a barrier, or kept one for a reason."""
+        """Return how often the host waited after a stdpar algorithm, or not, by decision (`Kept` or `Elided`)."""
         return _summed(program.barriers() for program in self._programs)
 
     @property

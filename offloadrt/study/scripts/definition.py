@@ -36,7 +36,8 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 class PublishedPoint:
     """A value from a paper, the entry `claim` of a `claims.toml`, drawn beside the emulated values of a figure.
 
-    Unit, source and role are those of the paper's claim. The value is drawn only if there are runs with the parameters
+    Each package in `papers/` has a `claims.toml`. It states the claim's unit, source and role: whether the value is to
+    be predicted, or served as input or for calibration. The value is drawn only if there are runs with the parameters
     `at` on the scenario's machine.
     """
 

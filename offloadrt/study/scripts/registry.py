@@ -95,7 +95,7 @@ def _import(path: Path) -> ModuleType:
 
 
 class PartNotInstalled(UserError):
-    """Raised for a script that needs an extension or a paper that is not installed."""
+    """Raised for a script that imports a part of offloadrt (in `extensions/` or `papers/`) whose folder is missing."""
 
 
 def shipped(subfolder: str = "") -> dict[str, Scenario]:
