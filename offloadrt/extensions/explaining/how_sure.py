@@ -306,11 +306,11 @@ def deciding(
     budget_s: float,
     advanced: Callable[[int, int], object] = lambda done, asked: None,
 ) -> Robustness:
-    """Return `drawn.robustness` (how sure the sentence on the limit is) with the costs that should be measured next.
+    """Return `drawn.robustness` (how sure `why`'s sentence on the limit is) with the costs to measure next.
 
-    These are the two entries of the machine's profile whose ranges change the elapsed time most, by further runs. Added
-    are also sentences on entries that make the run slower when they are cheaper. Costs whose change had a gain are
-    tried first, since with few random samples chance alone gives a high correlation.
+    These are the two entries of the machine's profile whose ranges change the elapsed time most, found by further runs.
+    Added are also sentences on entries that make the run slower when they are cheaper. Costs whose change had a gain
+    are tried first, since with few random samples chance alone gives a high correlation.
 
     drawn: the runs with random samples of the costs, and the robustness to complete. tried: the changes that were
     tried, with their gains. point, result: the original run and its result. budget_s: real time for these runs, in

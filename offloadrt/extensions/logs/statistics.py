@@ -61,8 +61,8 @@ class LockWaits:
     def follow(self, label: str, time_ps: int, actor: int, lock: str) -> EndedWait | None:
         """Read the next event of a trace; return the wait of its actor that ends with this event, or None.
 
-        label, time_ps, actor: the event's kind, its time in picoseconds, and the index of its actor. lock: the lock
-        that the event is about; ignored for other events.
+        An actor is a thread or a part of the machine. label, time_ps, actor: the event's kind, its time in picoseconds,
+        and the index of its actor. lock: the lock that the event is about; ignored for other events.
 
         A waiting actor gives up if its wait is cancelled; the trace has no event for that. So an actor that waited
         counts as having given up if its next event is another one than getting the lock. It also does if it gets the

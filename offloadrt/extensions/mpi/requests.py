@@ -482,7 +482,7 @@ class Endpoint:
     # ------------------------------------------------------------------ observers
 
     def tell_begun(self, request: MpiRequest, *, receives: bool) -> None:
-        """Tell the program's observer, if any, which bytes of an array a message uses while it is under way."""
+        """Tell the program's observer, such as the checker, which bytes of an array a message under way uses."""
         tell, buffer, array = self.process.program.tell, request.buffer, request.buffer.array
         if tell is None or array is None:
             return

@@ -135,7 +135,7 @@ class _TracedParts:
     findings: list[Row] = attrs.field(factory=list)
 
     def add(self, part: Row) -> None:
-        """Take the next slot of the launch."""
+        """Take the next row of the launch (a slot of the raw files)."""
         match kind_of(part):
             case Slot.WARP:
                 self.warp = part
@@ -176,9 +176,9 @@ class LaunchTables:
         """Add a launch; return its number, and for a traced launch the runs of consecutive pages that it accessed.
 
         Each of these is (array, host address of the mapped bytes in which the pages are, the run of pages). kernel: its
-        address in the program. row: the launch's slot in the raw files. parts: the slots that follow it. items: the
-        slots of its map items. within: the line of the parallel algorithm that launches it. A launch that was not
-        traced refers to the last trace of the same kernel and shape.
+        address in the program. row, parts: the launch's row in the recorder's raw files, and those that follow it.
+        items: the rows of its map items. within: the line of the parallel algorithm that launches it. A launch that was
+        not traced refers to the last trace of the same kernel and shape.
         """
         counts: list[int] = []
         touched: list[tuple[HostBlock, int, Run]] = []

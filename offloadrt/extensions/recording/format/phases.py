@@ -50,8 +50,9 @@ class RecordedPhases:
     def take(self, row: Row, thread: int, task: TaskRow, add: Add) -> None:
         """Add a record (step of a task) for the begin or end of a range that the program names, as by NVTX.
 
-        An end without a begin adds none. row: the range's slot in the raw files. add: adds the record. Raises
-        RecordingDamaged for an unknown kind of slot. thread: the number of the thread. task: the task that it runs.
+        An end without a begin adds none. row: the range's row (slot) in the raw files. add: adds the record. thread:
+        the number of the thread. task: the task that it runs. Raises RecordingDamaged for a row that neither begins nor
+        ends one.
         """
         what, domain = a_of(row), row[3]
         stack = self._stacks.setdefault((thread, domain), [])

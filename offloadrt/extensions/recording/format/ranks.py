@@ -60,7 +60,7 @@ class _Part:
 
     @classmethod
     def of(cls, row: Row) -> _Part:
-        """Read a part from its slot. Raises RecordingDamaged for an unknown kind of part."""
+        """Read a part from its row in the raw files. Raises RecordingDamaged for an unknown kind of part."""
         kind, ranks = a_of(row), row[1]
         if not min(PartKind) <= kind <= max(PartKind):
             raise RecordingDamaged(f"a part of a call of MPI is of unknown kind {kind}")

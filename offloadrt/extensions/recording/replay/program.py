@@ -234,14 +234,14 @@ class ReplayedProgram:
                 start_tool(device, self._log)
 
     def ends(self) -> None:
-        """Report to an observer how the program ended."""
+        """Report to the observer of the replay, such as the checker, how the program ended."""
         if self._observed is not None:
             self._observed.ends()
 
     def has_roots(self, roots: Sequence[int]) -> None:
-        """Tell the observer whether the program's threads count as ordered just as this run interleaves them.
+        """Tell the observer of the replay (a checker) whether this run's interleaving of threads counts as their order.
 
-        They do if there are several initial tasks (`roots`, one per thread that OpenMP did not make) and the recording
+        It does if there are several initial tasks (`roots`, one per thread that OpenMP did not make) and the recording
         does not say what orders them; otherwise races between them would be reported that may not exist.
         """
         if self._observed is not None:
@@ -335,7 +335,10 @@ class ReplayedProgram:
     # directives
 
     def knows_copies(self, number: int) -> None:
-        """Report to an observer the copies of the next directive, list `number` of the recording; -1: there is none."""
+        """Report to the observer of the replay, such as the checker, which copies the next directive makes.
+
+        number: the list of the recording that has them; -1: there is none.
+        """
         if self._observed is None or number == NONE:
             return
         copies: list[KnownCopy] = []
