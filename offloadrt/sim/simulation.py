@@ -235,7 +235,7 @@ class Simulation(Scheduler, trio.abc.Clock):
         """Start a daemon that needs no Trio task with the engine ``turbo``, so that it begins and ends at little cost.
 
         ``fn`` uses neither Trio nor a nursery, and waits for nothing in its clean-up. Before it does anything that
-        others can notice, it gets a message from its mailbox; otherwise set ``chosen``, and the strategy lets it begin.
+        others can notice, it gets a message from its mailbox; else set ``chosen``: the schedule says when it begins.
         """
         if self._service is None:
             raise SimulationError(f"spawn_service: {_STOPPED}")

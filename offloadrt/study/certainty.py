@@ -1,6 +1,6 @@
 """How sure an answer is: the effort to spend on draws, and the ranking of variants by many draws.
 
-A draw takes a value in each uncertain entry's range. `uncertainty()` gives what makes draws (`offloadrt.certainty`).
+A draw takes a random value in each range of a machine's profile. `uncertainty()` returns the module that makes draws.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Ranking:
     draws: int
     seed: int
     entries: int
-    """Number of uncertain entries that were drawn together."""
+    """Number of the profile's entries with a range, which were drawn together."""
     failed: int
     """Number of draws that are left out, because a run in them ended with an error."""
     ranked: list[RankedVariant]

@@ -42,7 +42,7 @@ class InputRange:
     name: str = attrs.field(default="", kw_only=True)
     """The name `PROGRAM.INPUT` by which a user chooses a position in the range; if empty, only the program chooses."""
     affordable: float | None = attrs.field(default=None, kw_only=True)
-    """The largest value that validation tries, where larger ones take too long; None: all values."""
+    """The largest value that a random draw of the inputs takes, as larger ones run too long; None: all values."""
 
     def at(self, where: str | float = "mean") -> float:
         """Return the value at the position `where`: `low`, `high`, `mean` (geometric), or a quantile between 0 and 1.

@@ -147,7 +147,7 @@ PostProcessing = Callable[[], Awaitable[None]]
 
 @attrs.frozen(eq=False)
 class PreparedKernel:
-    """A launch that becomes a node of a graph instead of running now. touching: memory used outside device blocks."""
+    """A launch that becomes a node of a graph instead of running now. touching: host memory that it uses."""
 
     launch: Launch
     touching: KernelAccesses

@@ -5,7 +5,7 @@
     comparison.cases[0].variants[1].figures["elapsed_s"].ratio
 
 A ratio is time(baseline) / time(variant), as in the papers' figures: above 1 the variant is faster. With draws,
-`comparison.order` ranks the variants by their times at many draws in the ranges of their machines' uncertain entries.
+`comparison.order` ranks the variants by their times at many random draws in the ranges of their machines' profiles.
 """
 
 from __future__ import annotations
