@@ -63,14 +63,14 @@ class Within:
 
 
 @attrs.frozen(eq=False)
-class Probability:
-    """A condition in a kernel's source: a tree of `not`, `and` and `or` over single tests, with probabilities.
+class Condition:
+    """A condition in a kernel's source: a single test (`kind` "branch"), or "not", "and" or "or" of its `parts`.
 
-    A single test has the `kind` "branch"; `hint` is the probability that `expect` gives. Other kinds combine `parts`.
+    `hint` is a test's probability if the source gives one, as in ``if expect(mask[i], probability=0.05)``.
     """
 
     kind: Literal["branch", "not", "and", "or"] = "branch"
-    parts: tuple[Probability, ...] = ()
+    parts: tuple[Condition, ...] = ()
     hint: Hint = None
     within: tuple[Within, ...] = ()
     """The ranges that together decide the branch, if ranges do; a launch counts how often all of them hold."""
@@ -86,7 +86,7 @@ class Probability:
         return 1.0 - product if self.kind == "or" else product
 
     @property
-    def plain(self) -> tuple[Probability, bool]:
+    def plain(self) -> tuple[Condition, bool]:
         """Return the condition without the `not`s around it, and whether these negate it."""
         if self.kind != "not":
             return self, False
@@ -119,27 +119,27 @@ class Probability:
             yield from part.ranges()
 
 
-def negated(holds: Probability) -> Probability:
+def negated(holds: Condition) -> Condition:
     """Return the probability that a condition does not hold."""
-    return Probability("not", (holds,))
+    return Condition("not", (holds,))
 
 
 @attrs.frozen(eq=False)
 class Branch:
-    """One side of an `if` around a statement, taken with a ``probability``.
+    """One side of an `if` around a statement, taken where ``condition`` holds.
 
-    With ``of_loop`` there is no `if`: the loop before it in the path has several lower or upper bounds, and the branch
-    excludes the iterations beyond the other bounds.
+    With ``of_loop`` there is no `if`. A loop ``range(max(a, b), n)`` has several lower bounds: the loop before this
+    branch in the path begins at one of them, and the branch excludes the iterations that are below the others.
     """
 
-    probability: Probability
+    condition: Condition
     line: int
     of_loop: bool = False
 
     @property
     def symbols(self) -> set[str]:
         """Return the symbols in the branch's ranges, loop variables among them."""
-        indices = [within.index for within in self.probability.ranges()]
+        indices = [within.index for within in self.condition.ranges()]
         return {symbol for index in indices if index is not None for symbol in index.symbols}
 
 
@@ -177,12 +177,13 @@ def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[
     """Return how often code runs in one iteration of the loops that teams share, as a compiler estimates it.
 
     path: the loops and branches around the code. distributed: the loops whose iterations teams share; code outside of
-    them runs once in a launch. shared: tells of a loop whether to count it as one iteration.
+    them runs once in a launch. shared: returns True for a loop of the path that is to count as one iteration; None: no
+    loop is.
     """
     frequency = 1.0
     for part in path:
         if isinstance(part, Branch):
-            frequency *= part.probability.value(static_probability)
+            frequency *= part.condition.value(static_probability)
         elif not part.distributed and not (shared is not None and shared(part)):
             frequency *= static_trips(part)
     for loop in distributed:
@@ -331,9 +332,9 @@ def jointly(runs: Iterable[tuple[ArrayAccess, float]], depth: int = 0) -> float:
             most = max(most, often)
             continue
         part, negated = access.path[depth], False
-        decides: Loop | Branch | Probability = part
+        decides: Loop | Branch | Condition = part
         if isinstance(part, Branch) and part.symbols <= access.loops:
-            decides, negated = part.probability.plain
+            decides, negated = part.condition.plain
         inner.setdefault(id(decides), ([], []))[negated].append((access, often))
     return max(
         [most, *(jointly(taken, depth + 1) + jointly(not_taken, depth + 1) for taken, not_taken in inner.values())]
@@ -357,8 +358,8 @@ def loads_own_store(earlier: ArrayAccess, access: ArrayAccess) -> bool:
     if earlier.kind == "read" or earlier.text != access.text or earlier.index != access.index:
         return False
     around, loops = loops_of(earlier.path), loops_of(access.path)
-    conditions = [part.probability for part in access.path if isinstance(part, Branch)]
-    holds = all(part.probability in conditions for part in earlier.path if isinstance(part, Branch))
+    conditions = [part.condition for part in access.path if isinstance(part, Branch)]
+    holds = all(part.condition in conditions for part in earlier.path if isinstance(part, Branch))
     return loops[: len(around)] == around and holds
 
 

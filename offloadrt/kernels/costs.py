@@ -29,7 +29,7 @@ from offloadrt.kernels.accesses import (
     static_frequency,
 )
 from offloadrt.kernels.array_use import ArrayUse, KernelError, Pattern
-from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.counting import CountedLaunch
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.memo import Memo
 from offloadrt.kernels.memory_streams import (
@@ -161,7 +161,7 @@ class LaunchCounts:
 
 @attrs.frozen
 class Places:
-    """Says how a launch's accesses lie in memory, for arrays whose indices come from data or are not affine."""
+    """The bytes that a launch's accesses move, and its most used elements: for arrays whose indices are not affine."""
 
     moved: Mapping[str, tuple[float, float]]
     """For each array, bytes moved per byte of its elements, as two numbers: from the cache to SMs, and from memory."""
@@ -169,14 +169,16 @@ class Places:
     """For each array with stores, the fraction of the stores that goes to the most used element."""
 
 
-def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arguments: Sequence[Any]) -> LaunchCounts:
-    """Count the operations, accesses and bytes of one launch. walked: what the kernel's source contains.
+def count_launch(
+    walked: Walk, uses: Sequence[ArrayUse], launch: CountedLaunch, arguments: Sequence[Any]
+) -> LaunchCounts:
+    """Count the operations, accesses and bytes of one launch, from what the kernel's source contains (`walked`).
 
-    uses: how the kernel uses each array. counting: tells how often each part of the source runs for these arguments.
+    uses: how the kernel uses each array. arguments: the launch's, in the kernel's order.
     """
     flops = further = 0.0
     for work in walked.work:
-        runs = counting.runs(work.path)
+        runs = launch.runs(work.path)
         flops, further = flops + work.operations * runs, further + work.further * runs
     moved = 0.0
     arrays = []
@@ -184,31 +186,31 @@ def count_launch(walked: Walk, uses: Sequence[ArrayUse], counting: Counting, arg
     for use in uses:
         argument = arguments[use.position]
         accesses = [access for access in walked.accesses if access.array == use.name]
-        counts, nbytes = _array(accesses, counting, use, argument)
+        counts, nbytes = _array(accesses, launch, use, argument)
         arrays.append(counts)
         moved += nbytes
-        beyond = beyond or outside(counting, accesses, use.position, getattr(argument, "shape", None))
-    iterations = round(counting.runs(walked.distributed))
-    happening = [access for access in walked.accesses if counting.runs(access.path)]
+        beyond = beyond or outside(launch, accesses, use.position, getattr(argument, "shape", None))
+    iterations = round(launch.runs(walked.distributed))
+    happening = [access for access in walked.accesses if launch.runs(access.path)]
     sizes = {counts.name: counts.element_size for counts in arrays}
-    waiting = waits(happening, sizes, functools.partial(runs_without, counting))
-    moves = Moves(functools.partial(_moves, walked, counting, arguments, arrays))
-    assumed = tuple(sorted(counting.assumed))
+    waiting = waits(happening, sizes, functools.partial(runs_without, launch))
+    moves = Moves(functools.partial(_moves, walked, launch, arguments, arrays))
+    assumed = tuple(sorted(launch.assumed))
     return LaunchCounts(
-        iterations, flops, moved, tuple(arrays), waiting, assumed, moves, _atomics(walked, counting, arguments, arrays),
+        iterations, flops, moved, tuple(arrays), waiting, assumed, moves, _atomics(walked, launch, arguments, arrays),
         further, beyond,
     )  # fmt: skip
 
 
 def _atomics(
-    walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]
+    walked: Walk, launch: CountedLaunch, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]
 ) -> tuple[AtomicCounts, ...]:
     of_array = {counts.name: counts for counts in arrays}
     found = []
     for access, scope in walked.atomics:
-        operations, counts = counting.runs(access.path), of_array[access.array]
+        operations, counts = launch.runs(access.path), of_array[access.array]
         argument = arguments[counts.position]
-        different = touched(counting, [access], getattr(argument, "shape", None), counts.elements)[0]
+        different = touched(launch, [access], getattr(argument, "shape", None), counts.elements)[0]
         constant = access.pattern == "constant"
         combined = constant and getattr(getattr(argument, "dtype", None), "kind", "f") in "iu"
         hottest = operations / max(1.0, different)
@@ -217,32 +219,32 @@ def _atomics(
     return tuple(found)
 
 
-def _moves(walked: Walk, counting: Counting, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]) -> list[Moved]:
+def _moves(walked: Walk, launch: CountedLaunch, arguments: Sequence[Any], arrays: Sequence[ArrayCounts]) -> list[Moved]:
     moved: list[Moved] = []
     for counts in arrays:
         accesses = [access for access in walked.accesses if access.array == counts.name]
         shape = getattr(arguments[counts.position], "shape", None)
         nbytes = math.inf if counts.elements is None else float(counts.elements * counts.element_size)
-        moved += moved_of(counting, accesses, shape, nbytes, counts.element_size, counts.name)
+        moved += moved_of(launch, accesses, shape, nbytes, counts.element_size, counts.name)
     return moved
 
 
 def _array(
-    accesses: Sequence[ArrayAccess], counting: Counting, use: ArrayUse, argument: Any
+    accesses: Sequence[ArrayAccess], launch: CountedLaunch, use: ArrayUse, argument: Any
 ) -> tuple[ArrayCounts, float]:
     """Return the counts of the accesses to one array, and the bytes that the launch moves for this array."""
     shape = getattr(argument, "shape", None)
-    size = counting.numbers.get(f"{use.name}.size")
+    size = launch.numbers.get(f"{use.name}.size")
     element_size = int(getattr(getattr(argument, "dtype", None), "itemsize", use.element_size))
     totals = {"read": 0.0, "write": 0.0}
     for access in accesses:
-        totals[access.kind] += counting.runs(access.path)
-    streams = streams_of(counting, accesses, size)
+        totals[access.kind] += launch.runs(access.path)
+    streams = streams_of(launch, accesses, size)
     counts = ArrayCounts(
         use.name, use.position, size, element_size, totals["read"], totals["write"],
-        functools.cache(functools.partial(range_around, counting, accesses, shape, size)),
-        functools.cache(functools.partial(touched, counting, accesses, shape, size)),
-        functools.partial(happens, counting, accesses), use.pattern, streams,
+        functools.cache(functools.partial(range_around, launch, accesses, shape, size)),
+        functools.cache(functools.partial(touched, launch, accesses, shape, size)),
+        functools.partial(happens, launch, accesses), use.pattern, streams,
     )  # fmt: skip
     return counts, math.fsum(stream.read + stream.written for stream in streams) * element_size
 
@@ -289,8 +291,8 @@ class Signature:
         """Raise KernelError if a loop nest cannot take arrays with elements of type `given` for the parameter."""
         check_type(self.kernel, parameter, given, parameter in self.complex_parameters)
 
-    def counting(self, walked: Walk, arguments: Sequence[Any]) -> Counting:
-        """Return a `Counting` for a launch, which tells how often code runs, from its scalars and its arrays' lengths.
+    def counted_launch(self, walked: Walk, arguments: Sequence[Any]) -> CountedLaunch:
+        """Return a launch, by its scalars and its arrays' lengths, for counting how often its code runs.
 
         walked: the contents of the kernel's source. Raises KernelError for arguments that the nest cannot take.
         """
@@ -314,7 +316,7 @@ class Signature:
         for symbol, operation in walked.operations.items():
             with contextlib.suppress(KeyError, ArithmeticError):  # of a number that is not whole, or a division by zero
                 numbers[symbol] = int(operation.value({**scalars, **numbers}))
-        return Counting(who, numbers, scalars)
+        return CountedLaunch(who, numbers, scalars)
 
     def _check_array(self, walked: Walk, name: str, argument: Any) -> None:
         """Raise KernelError for an array whose element type or dimensions do not match the source."""
@@ -447,7 +449,7 @@ class KernelAnalysis:
     @property
     def guessed(self) -> tuple[str, ...]:
         """Describe, one text each, the branches and loops without `expect` whose frequency can only be guessed."""
-        branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.probability.guessed]
+        branches = [(part.line, guessed_branch(part.line)) for part in self._branches if part.condition.guessed]
         loops = [loop for loop in self.loops if loop.trips is None and (loop.start is None or loop.stop is None)]
         return tuple(
             message for _, message in sorted({*branches, *((loop.line, guessed_loop(loop)) for loop in loops)})
@@ -456,7 +458,7 @@ class KernelAnalysis:
     @property
     def exact_at_launch(self) -> tuple[int, ...]:
         """Return the source lines of branches on an index range: a compiler guesses them, but a launch counts them."""
-        ranges = [part for part in self._branches if part.probability.exact and not part.of_loop]
+        ranges = [part for part in self._branches if part.condition.exact and not part.of_loop]
         return tuple(sorted({part.line for part in ranges}))
 
     @property
@@ -474,11 +476,11 @@ class KernelAnalysis:
     def trip_count(self, *arguments: Any) -> int:
         """Return the distributed loop's number of iterations for these arguments. KernelError for unusable ones."""
         self.signature.check_index_parameters(arguments)
-        return round(self.counting(arguments).runs(self.distributed))
+        return round(self.counted_launch(arguments).runs(self.distributed))
 
-    def counting(self, arguments: Sequence[Any]) -> Counting:
-        """Return an object that tells how often code runs in a launch. KernelError for unusable arguments."""
-        return self.signature.counting(self.walked, arguments)
+    def counted_launch(self, arguments: Sequence[Any]) -> CountedLaunch:
+        """Return a launch with these arguments, for counting how often code runs. KernelError for unusable ones."""
+        return self.signature.counted_launch(self.walked, arguments)
 
     def at(self, *arguments: Any) -> LaunchCounts:
         """Count what a launch with these arguments does: iterations, accesses, ranges of indices, flops and bytes.
@@ -492,7 +494,7 @@ class KernelAnalysis:
         try:
             return self._launches[known]
         except (KeyError, TypeError):  # TypeError: an argument that is no key
-            counts = count_launch(self.walked, self.arrays, self.counting(arguments), arguments)
+            counts = count_launch(self.walked, self.arrays, self.counted_launch(arguments), arguments)
         with contextlib.suppress(TypeError):
             self._launches[known] = counts
         return counts

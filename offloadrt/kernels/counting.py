@@ -1,6 +1,6 @@
 """Counting iterations: how often the blocks of a loop nest run once the arguments of a launch are known.
 
-`Counting` counts the runs of a block, exactly for affine bounds. Sums over loops that depend on one another are
+`CountedLaunch` counts the runs of a block, exactly for affine bounds. Sums over loops that depend on one another are
 computed in closed form. `Range` is the smallest and the largest value of an index.
 """
 
@@ -22,7 +22,7 @@ from offloadrt.kernels.accesses import (
     Hint,
     Loop,
     Path,
-    Probability,
+    Condition,
     Within,
     guessed_branch,
     guessed_loop,
@@ -191,12 +191,13 @@ Numbers = Mapping[str, int]
 
 
 @attrs.frozen(eq=False)
-class Counting:
-    """Counts how often the parts of a kernel's source run in a launch; `who` is the kernel's name in messages."""
+class CountedLaunch:
+    """A launch of a kernel with known scalars and array lengths; counts how often parts of the kernel's source run."""
 
     who: str
+    """The kernel as messages call it."""
     numbers: dict[str, int]
-    """Whole-number scalars and lengths, by their symbol."""
+    """The launch's whole-number scalars and array lengths, by their symbol."""
     scalars: dict[str, float]
     """Scalars that hints may name."""
     assumed: set[str] = attrs.field(factory=set)
@@ -219,7 +220,7 @@ class Counting:
         exact: list[Loop] = []
         for part in path:
             if isinstance(part, Branch):
-                share = both(share, self.share(part.probability, part.line, exact))
+                share = both(share, self.share(part.condition, part.line, exact))
             elif not self.counted(part):
                 share = {cuts: weight * self.assumed_trips(part) for cuts, weight in share.items()}
             else:
@@ -229,27 +230,27 @@ class Counting:
             often += weight * self.iterations(exact, {}, cuts)
         return often
 
-    def share(self, probability: Probability, line: int, loops: Sequence[Loop]) -> Share:
-        """Return the fraction of the iterations of `loops` in which a condition, `probability`, holds.
+    def share(self, condition: Condition, line: int, loops: Sequence[Loop]) -> Share:
+        """Return the fraction of the iterations of `loops` in which `condition` holds.
 
         The fraction (`Share`) is a weighted sum: each set of index conditions that must hold together has a weight.
         line: the condition's source line, for messages about guesses.
         """
-        if probability.within:
-            ranges = [self.share_within(within, line, loops) for within in probability.within]
+        if condition.within:
+            ranges = [self.share_within(within, line, loops) for within in condition.within]
             parts = [share for share in ranges if share is not None]
             if len(parts) == len(ranges):
                 return _all(parts)
-            if probability.hint is not None:
+            if condition.hint is not None:
                 self.assumed.add(f"line {line}: the loop's range has an end that is taken not to cut it")
-            return {(): self.probability(probability.hint, line)}
-        if probability.kind == "branch":
-            return {(): self.probability(probability.hint, line)}
-        parts = [self.share(part, line, loops) for part in probability.parts]
-        if probability.kind in ("not", "or"):
+            return {(): self.probability(condition.hint, line)}
+        if condition.kind == "branch":
+            return {(): self.probability(condition.hint, line)}
+        parts = [self.share(part, line, loops) for part in condition.parts]
+        if condition.kind in ("not", "or"):
             parts = [neither(part) for part in parts]
         product = _all(parts)
-        return neither(product) if probability.kind == "or" else product
+        return neither(product) if condition.kind == "or" else product
 
     def share_within(self, within: Within, line: int, loops: Sequence[Loop]) -> Share | None:
         """Return the fraction of the iterations of `loops` in which the condition `within` holds; None where not known.
@@ -286,10 +287,10 @@ class Counting:
         """Tell whether index ranges alone decide in which iterations code in the loops and branches `path` runs."""
         for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
-                not part.probability.exact
+                not part.condition.exact
                 or any(
                     within.index is None or self.share_within(within, part.line, loops_of(path[:depth])) is None
-                    for within in part.probability.ranges()
+                    for within in part.condition.ranges()
                 )
             ):
                 return False

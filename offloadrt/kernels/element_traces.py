@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from offloadrt.kernels.accesses import BRANCH, UNKNOWN_LOOP, ArrayAccess, Branch, Loop, loops_of
 from offloadrt.kernels.costs import KernelAnalysis, Places
-from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.counting import CountedLaunch
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.ranges import flat_index, shape_of
 from offloadrt.kernels.source import Assignment, Conditional, RangeLoop, Statement, literal, stored_names, text
@@ -64,13 +64,14 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[[Any, Any], Any]]] = {
 
 @attrs.frozen(eq=False)
 class Visits:
-    """The loads from one array, or the stores (`stores`): for each one its thread (`lanes`), time step and element."""
+    """The loads from one array, or the stores (`stores`): for each access its thread, time step and element."""
 
     array: str
     stores: bool
     lanes: Whole
+    """The thread of each access, as an index in the iterations that were traced: one thread executes one iteration."""
     moments: Whole
-    """The time step of each access: accesses of different threads with the same number happen at the same time."""
+    """The step of each access in the order of its thread's accesses; threads make accesses of one step together."""
     elements: Whole
 
 
@@ -79,13 +80,13 @@ class ElementTrace:
     """Finds the array elements that a launch accesses, by evaluating the kernel's source for some iterations."""
 
     analysis: KernelAnalysis
-    counting: Counting
+    launch: CountedLaunch
     arguments: Mapping[str, Any]
     """The values of the kernel's parameters: arrays with numbers, numbers, or objects that have only a shape."""
     wanted: frozenset[str]
-    """The arrays whose accessed elements are requested."""
+    """The arrays to trace: those whose accessed elements the caller asks for."""
     grain: int
-    """Elements within the same `grain` bytes count as one."""
+    """Elements within the same `grain` bytes, such as a page, count as one."""
     key: str = ""
     """Text, such as the kernel's name, that seeds (with the index's text) the random choice of unknown elements."""
     mapped: Mapping[str, tuple[int, int]] = attrs.field(factory=dict)
@@ -100,7 +101,7 @@ class ElementTrace:
     @functools.cached_property
     def shape(self) -> tuple[int, ...] | None:
         """Return the number of iterations of each distributed loop; None if one depends on another loop's variable."""
-        ranges = [self.counting.range_of(loop, self.counting.numbers) for loop in self.analysis.distributed]
+        ranges = [self.launch.range_of(loop, self.launch.numbers) for loop in self.analysis.distributed]
         return None if None in ranges else tuple(len(each) for each in ranges if each is not None)
 
     @functools.cached_property
@@ -108,22 +109,22 @@ class ElementTrace:
         """Estimate how many accesses `visits` would return if it were called with all iterations of the launch."""
         total = 0.0
         for access in self.analysis.accesses:
-            if access.array in self.wanted and (often := self.counting.runs(access.path)):
+            if access.array in self.wanted and (often := self.launch.runs(access.path)):
                 for loop in loops_of(access.path):
                     if not loop.distributed:
-                        trips = self.counting.mean_trips(access.path, loop)
+                        trips = self.launch.mean_trips(access.path, loop)
                         often /= max(1.0, min(self.strides[loop.symbol], trips))
                 total += often
         return total / self.together
 
     @property
     def walks(self) -> bool:
-        """Tell whether a loop inside one thread goes through an array of `wanted` farther than `grain` bytes."""
+        """Tell whether all iterations of a loop in a thread together pass more than `grain` bytes of a traced array."""
         for access in self.analysis.accesses:
             if access.array in self.wanted and access.pattern == "affine":
                 for loop in loops_of(access.path):
-                    if not loop.distributed and loop.symbol in access.loops and self.counting.runs(access.path):
-                        trips = self.counting.mean_trips(access.path, loop)
+                    if not loop.distributed and loop.symbol in access.loops and self.launch.runs(access.path):
+                        trips = self.launch.mean_trips(access.path, loop)
                         if trips > self.strides_of(access)[loop.symbol]:
                             return True
         return False
@@ -142,7 +143,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations access the same `grain` bytes of each array; only one is traced."""
+        """Return how many neighbouring iterations access the same `grain` bytes (say, a page); one of them is traced."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -157,23 +158,23 @@ class ElementTrace:
         return [
             access
             for access in self.analysis.accesses
-            if access.array in self.wanted and access.pattern == "affine" and self.counting.runs(access.path)
+            if access.array in self.wanted and access.pattern == "affine" and self.launch.runs(access.path)
         ]
 
     def _distances(self, access: ArrayAccess) -> tuple[list[int], int]:
         """Return by how many elements a step of each distributed loop moves, and the bytes of an element."""
-        flat = flat_index(access, shape_of(self.counting, access))
+        flat = flat_index(access, shape_of(self.launch, access))
         size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
         if flat is None:
             return [1], size
-        known = flat.known(self.counting.numbers)
+        known = flat.known(self.launch.numbers)
         return [
             abs((known.coefficient(loop.symbol).constant or 0) * loop.step) for loop in self.analysis.distributed
         ], size
 
     @property
     def with_known_indices(self) -> frozenset[str]:
-        """Return the arrays of `wanted` with known indices: from loops alone, or from arrays that do not change."""
+        """Return the arrays of `wanted` whose indices are known: from loops alone, or from arrays that do not change."""
         drawn = [each.array for each in self.analysis.accesses if not all(map(self._has_numbers, each.through))]
         return self.wanted.difference(drawn)
 
@@ -203,7 +204,7 @@ class ElementTrace:
     def strides_of(self, access: ArrayAccess) -> dict[str, int]:
         """Return, for each loop inside a thread, n such that each n-th iteration finds all elements of this access."""
         found: dict[str, int] = {}
-        flat = flat_index(access, shape_of(self.counting, access))
+        flat = flat_index(access, shape_of(self.launch, access))
         for depth, part in enumerate(access.path):
             if not isinstance(part, Loop) or part.distributed:
                 continue
@@ -216,18 +217,21 @@ class ElementTrace:
                 found[part.symbol] = 1 << 30  # each trip accesses the same element
             else:
                 assert flat is not None
-                distance = flat.known(self.counting.numbers).coefficient(part.symbol).constant or 1
+                distance = flat.known(self.launch.numbers).coefficient(part.symbol).constant or 1
                 size = int(getattr(getattr(self.arguments[access.array], "dtype", None), "itemsize", 8))
                 found[part.symbol] = max(1, self.grain // max(1, abs(distance * part.step) * size))
         return found
 
     def visits(self, iterations: Whole) -> tuple[list[Visits], int]:
-        """Return the accesses in these iterations of the distributed loops, and how many time steps they take."""
+        """Return the accesses in some iterations, and the number of steps in which the iterations' threads make them.
+
+        iterations: an array of the numbers of iterations, from 0, of the distributed loops taken as one loop.
+        """
         assert self.shape is not None
         frame = _Frame(self, iterations, {})
         distributed = dict(zip(self.analysis.distributed, np.unravel_index(iterations, self.shape), strict=True))
         for loop, places in distributed.items():
-            values = self.counting.range_of(loop, self.counting.numbers)
+            values = self.launch.range_of(loop, self.launch.numbers)
             assert values is not None
             frame.names[loop.name] = values.start + values.step * places.astype(np.int64)
         with np.errstate(all="ignore"):
@@ -235,11 +239,11 @@ class ElementTrace:
         return frame.found, moments
 
     def places(self, resident: int, warp: int, sector: int, cache: float) -> Places:
-        """Return how the elements of the arrays in `wanted` lie in memory sectors of ``sector`` bytes.
+        """Return the bytes that move for the accesses to the traced arrays (`wanted`), in sectors of ``sector`` bytes.
 
-        A warp gets a sector once for what its threads load at one moment. A sector comes from memory once for all
-        resident threads, as far as the L2 cache holds it; an array of at most ``cache`` bytes comes once in a launch.
-        The first, the middle and the last group of ``resident`` threads stand for all groups.
+        ``warp``: threads of a warp, which gets a sector once for what they load in one step. A sector comes from memory
+        once for all threads on the device (``resident``), as far as the L2 cache of ``cache`` bytes holds it; an array
+        that fits into it comes once in a launch. The first, the middle and the last ``resident`` threads stand for all.
         """
         assert self.shape is not None
         total = math.prod(self.shape)

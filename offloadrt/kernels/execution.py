@@ -36,7 +36,7 @@ class BadAccess(Exception):
 
 
 class OutsideSection(Exception):
-    """Raised for an access outside the mapped part of an array; `args` has the array's position and the index."""
+    """Raised for an access outside an array's mapped part; `args`: the array's number in the nest, and the index."""
 
 
 @attrs.frozen(eq=False)
@@ -235,7 +235,7 @@ _COMPLEX: Functions = {
 
 @functools.cache
 def interpreted() -> Functions:
-    """Return the functions that a kernel's source, rewritten by `build` for the interpreter, calls; by name there."""
+    """Return, by name, the functions that the interpreter needs for a kernel's loads and operators (see `build`)."""
     return {
         "_load": _load,
         "_within": _within,
@@ -255,7 +255,7 @@ def interpreted() -> Functions:
 
 @functools.cache
 def compiled() -> Functions:
-    """Return the functions that a kernel's source, rewritten by `build` for Numba, calls. ImportError without Numba."""
+    """Return, by name, the functions that Numba needs for loads and operators (see `build`). ImportError without it."""
     import numba
 
     own = numba.njit(error_model="python")
@@ -426,11 +426,12 @@ def numba_is_installed() -> bool:
 def build(
     nest: LoopNest, functions: Functions, in_sections: bool = False, complex_nodes: Collection[ast.expr] = ()
 ) -> Callable[..., None]:
-    """Build a Python function from the source of a loop nest, rewritten such that it calls the given functions.
+    """Build a Python function from the source of a loop nest, with calls in place of loads and of some operators.
 
-    complex_nodes: the source's expressions with a complex value. in_sections: the function takes only the part of each
-    array that the device has. After all other arguments it then takes two for each array: an array of the full shape,
-    and the first index that the device has.
+    functions: what the calls mean, by name (`interpreted` or `compiled`). complex_nodes: the source's expressions with
+    a complex value. in_sections: the function takes only the part of each array that the device has. It then takes two
+    more arguments for each array, after all others: an array of the full shape, for its lengths, and the first index
+    that the device has.
     """
     tree = nest.source.tree
     body = copy.deepcopy(nest.source.body)

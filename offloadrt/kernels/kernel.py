@@ -259,7 +259,7 @@ class Launch:
 
     @property
     def single_flops(self) -> float:
-        """Return the launch's operations in single precision, besides those in the kernel's precision."""
+        """Return the launch's operations in single precision that `flops` (in the kernel's precision) leaves out."""
         return self.iterations * self.kernel.single_flops_per_iteration
 
     @property
@@ -268,7 +268,10 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return this launch with its costs for the elements' real positions (`places`), found from index arrays."""
+        """Return this launch with the bytes moved and the most used elements in `places`, in place of estimates.
+
+        `places` are found from the numbers in index arrays. Atomic operations on one element follow one another.
+        """
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [

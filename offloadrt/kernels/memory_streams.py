@@ -28,7 +28,7 @@ from offloadrt.kernels.accesses import (
     same_elements,
 )
 from offloadrt.kernels.algebra import Polynomial
-from offloadrt.kernels.counting import Counting, extent
+from offloadrt.kernels.counting import CountedLaunch, extent
 from offloadrt.kernels.ranges import (
     ElementRuns,
     Reach,
@@ -51,7 +51,8 @@ Order = Literal["swept", "in order", "random"]
 class AccessStream:
     """The elements of one array that a launch accesses in one `order`: "swept", "in order" or "random".
 
-    "swept": in order, without gaps that data decide; "in order": with such gaps. A run: neighbouring elements.
+    "swept": the iterations go through the array in order, and data do not decide which elements they access. "in
+    order": they do so, but data, as in a condition, decide which elements are left out. A run: neighbouring elements.
     """
 
     order: Order
@@ -73,53 +74,53 @@ class AccessStream:
         return self._reach()
 
 
-def runs_without(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
-    """Return how often the launch of `counting` makes an access if some loops count as one iteration each.
+def runs_without(launch: CountedLaunch, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
+    """Return how often a launch makes an access if some loops count as one iteration each.
 
     shared: tells of a loop whether it counts as one iteration.
     """
     once = {loop.symbol for loop in loops_of(access.path) if shared(loop)}
     path = tuple(part for part in access.path if not (isinstance(part, Branch) and part.symbols & once))
-    path = _without_slants(counting, path, once)
-    often = counting.runs(path)
+    path = _without_slants(launch, path, once)
+    often = launch.runs(path)
     for loop in loops_of(path):
         if shared(loop):
-            often /= max(1.0, counting.mean_trips(path, loop))
-    return min(often, counting.runs(access.path))
+            often /= max(1.0, launch.mean_trips(path, loop))
+    return min(often, launch.runs(access.path))
 
 
-def _without_slants(counting: Counting, path: Path, once: set[str]) -> Path:
+def _without_slants(launch: CountedLaunch, path: Path, once: set[str]) -> Path:
     """Return a path whose loops do not depend on those of `once`: each runs over all of its ranges together."""
     outer = [loop for loop in loops_of(path) if loop.symbol in once]
     made: list[Loop | Branch] = []
     for part in path:
         if isinstance(part, Loop) and part.start and part.stop and part.symbol not in once and part.step == 1:
             slanted = (part.start.symbols | part.stop.symbols) & once
-            reached = extent(Polynomial.symbol(part.symbol), (*outer, part), counting.numbers) if slanted else None
+            reached = extent(Polynomial.symbol(part.symbol), (*outer, part), launch.numbers) if slanted else None
             if reached is not None:
                 part = attrs.evolve(part, start=reached[0], stop=reached[1] + Polynomial.number(1))
         made.append(part)
     return tuple(made)
 
 
-def moved_elements(counting: Counting, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
-    """Return the elements of one array that affine accesses load from memory, and those that they store.
+def moved_elements(launch: CountedLaunch, accesses: Sequence[ArrayAccess]) -> tuple[float, float]:
+    """Return how many elements of one array a launch's affine accesses load from memory, and how many they store.
 
-    counting: counts for one launch. An element counts once, even if several loops access it, as in ``a[i + k]``.
+    An element counts once, even if several loops access it, as in ``a[i + k]``.
     """
-    read, written = elements(accesses, functools.partial(runs_without, counting))
-    if any(_come_back(counting, access) for access in accesses):
+    read, written = elements(accesses, functools.partial(runs_without, launch))
+    if any(_come_back(launch, access) for access in accesses):
         different = [
-            touched(counting, of_kind, shape_of(counting, of_kind[0]), None)[0] if of_kind else 0.0
+            touched(launch, of_kind, shape_of(launch, of_kind[0]), None)[0] if of_kind else 0.0
             for of_kind in ([access for access in accesses if access.kind == kind] for kind in ("read", "write"))
         ]
         read, written = min(read, different[0]), min(written, different[1])
     return read, written
 
 
-def _come_back(counting: Counting, access: ArrayAccess) -> bool:
+def _come_back(launch: CountedLaunch, access: ArrayAccess) -> bool:
     """Tell whether different iterations of the loops in an index access the same element."""
-    rectangle = steps_of(counting, access, shape_of(counting, access))
+    rectangle = steps_of(launch, access, shape_of(launch, access))
     if rectangle is None:  # no rectangle
         return access.pattern == "affine"
     reached = 0
@@ -130,33 +131,33 @@ def _come_back(counting: Counting, access: ArrayAccess) -> bool:
     return False
 
 
-def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
-    """Group the accesses to one array of `size` elements by the order in which they go through the array.
+def streams_of(launch: CountedLaunch, accesses: Sequence[ArrayAccess], size: int | None) -> tuple[AccessStream, ...]:
+    """Group a launch's accesses to one array of `size` elements by the order in which they go through the array.
 
-    counting: tells how often each part of the source runs in the launch. Accesses that never happen are left out.
+    Accesses that never happen are left out.
     """
-    moves = functools.partial(runs_without, counting)
-    happening = [access for access in accesses if counting.runs(access.path)]
+    moves = functools.partial(runs_without, launch)
+    happening = [access for access in accesses if launch.runs(access.path)]
     affine = [access for access in happening if access.pattern in ("constant", "affine")]
     by_data = [access for access in happening if access.pattern in ("irregular", "indirect")]
-    nearness = {access: nearness_of(counting, access) for access in by_data}
+    nearness = {access: nearness_of(launch, access) for access in by_data}
     made = []
     along = affine + [access for access in by_data if nearness[access]]
     if along:
-        read, written = moved_elements(counting, affine)
+        read, written = moved_elements(launch, affine)
         for part in sorted(set(nearness.values()) - {0.0}):
             near_read, near_written = elements([access for access in by_data if nearness[access] == part], moves)
             read, written = max(read, near_read * part), max(written, near_written * part)
         if size is not None and len(along) > len(affine):
             read, written = min(read, size), min(written, size)
-        places = jointly((access, _places(counting, access) * nearness.get(access, 1.0)) for access in along)
+        places = jointly((access, _places(launch, access) * nearness.get(access, 1.0)) for access in along)
         # Data that say `near` in every iteration cover the array only if there is an access for each element.
         enough = size is None or max(read, written) >= size
         covering = [access for access in along if (nearness.get(access, 0.0) == 1.0 and enough) or access in affine]
-        swept = all(_certain(counting, access) for access in along) or _in_every_iteration(counting, covering)
+        swept = all(_certain(launch, access) for access in along) or _in_every_iteration(launch, covering)
         level = min(access.level for access in along)
-        reach = functools.cache(functools.partial(_reach_along, counting, along, nearness, size))
-        among = math.inf if swept else _among(counting, along, nearness)
+        reach = functools.cache(functools.partial(_reach_along, launch, along, nearness, size))
+        among = math.inf if swept else _among(launch, along, nearness)
         made.append(AccessStream("swept" if swept else "in order", level, read, written, places, among, reach))
     read = written = places = 0.0
     away = [access for access in by_data if nearness[access] < 1.0]
@@ -164,14 +165,14 @@ def streams_of(counting: Counting, accesses: Sequence[ArrayAccess], size: int | 
         far_read, far_written = elements([access for access in away if nearness[access] == part], moves)
         read, written = read + far_read * (1.0 - part), written + far_written * (1.0 - part)
     if away:
-        reach = functools.cache(functools.partial(_reach_away, counting, away, read, written))
+        reach = functools.cache(functools.partial(_reach_away, launch, away, read, written))
         level = min(access.level for access in away)
         made.append(AccessStream("random", level, read, written, read + written, math.inf, reach))
     return tuple(made)
 
 
 def _reach_along(
-    counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], size: int | None
 ) -> Reach:
     """Find where accesses lie that follow the iterations; `nearness` has those whose index is data."""
     limit = math.inf if size is None else size
@@ -181,54 +182,55 @@ def _reach_along(
         if not any(loads_own_store(earlier, access) for earlier in accesses[:number])
     ]
     loads, stores = (
-        _places_along(counting, [access for access in moving if access.kind == kind], nearness, limit)
+        _places_along(launch, [access for access in moving if access.kind == kind], nearness, limit)
         for kind in ("read", "write")
     )
-    return Reach(reached_ranges(counting, accesses, lambda access: nearness.get(access, 0.0)), loads, stores)
+    return Reach(reached_ranges(launch, accesses, lambda access: nearness.get(access, 0.0)), loads, stores)
 
 
 def _places_along(
-    counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], limit: float
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float], limit: float
 ) -> tuple[ElementRuns, ...]:
     """Find the runs of loads or stores: evenly spaced runs of accesses in every iteration, and other runs."""
-    moves = functools.partial(runs_without, counting)
+    moves = functools.partial(runs_without, launch)
     unconditional = [access for access in accesses if nearness.get(access, 1.0) == 1.0]
-    dense = [
-        access for access in unconditional if _in_every_iteration(counting, [access]) or _certain(counting, access)
-    ]
-    if _in_every_iteration(counting, unconditional) and not _in_every_iteration(counting, dense):
+    dense = [access for access in unconditional if _in_every_iteration(launch, [access]) or _certain(launch, access)]
+    if _in_every_iteration(launch, unconditional) and not _in_every_iteration(launch, dense):
         dense = unconditional  # the sides of a branch together
     others: dict[float, list[ArrayAccess]] = {}
     for access in accesses:
         if access not in dense:
             others.setdefault(nearness.get(access, 1.0), []).append(access)
     by_data = any(access in nearness for access in dense)
-    runs = None if by_data else even_places(counting, dense, moves)
+    runs = None if by_data else even_places(launch, dense, moves)
     if runs is None:  # taken as one run, in which the accesses leave no element out
         runs = (ElementRuns(1.0, min(max(elements(dense, moves)), limit), True),)
-    count = jointly((access, _places(counting, access) * near) for near, some in others.items() for access in some)
+    count = jointly((access, _places(launch, access) * near) for near, some in others.items() for access in some)
     if count:
         moved = max([max(elements(some, moves)) * near for near, some in others.items()])
-        among = _among(counting, [access for some in others.values() for access in some], nearness)
+        among = _among(launch, [access for some in others.values() for access in some], nearness)
         runs = (*runs, ElementRuns(count, min(moved, limit) / count, among=among))
     return runs
 
 
-def _reach_away(counting: Counting, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:
+def _reach_away(launch: CountedLaunch, accesses: Sequence[ArrayAccess], read: float, written: float) -> Reach:
     """Find where random accesses lie; each access is a run of its own."""
     loads, stores = ((ElementRuns(count, 1.0),) if count else () for count in (read, written))
-    return Reach(reached_ranges(counting, accesses, lambda access: 0.0), loads, stores)
+    return Reach(reached_ranges(launch, accesses, lambda access: 0.0), loads, stores)
 
 
-def nearness_of(counting: Counting, access: ArrayAccess) -> float:
-    """Return the fraction (0 to 1) of accesses whose element lies near the iteration's number, as `expect` says."""
+def nearness_of(launch: CountedLaunch, access: ArrayAccess) -> float:
+    """Return the fraction (0 to 1) of an access's executions in a launch whose element lies near their iteration.
+
+    The kernel's source gives it, as in ``a[expect(neighbours[i], near=0.9)]``; without such a hint it is 0.
+    """
     hint = access.near
-    return 0.0 if hint is None else counting.hinted(hint, "the part of accesses that lies near")
+    return 0.0 if hint is None else launch.hinted(hint, "the part of accesses that lies near")
 
 
-def _places(counting: Counting, access: ArrayAccess) -> float:
+def _places(launch: CountedLaunch, access: ArrayAccess) -> float:
     """Return how often an access runs, not counting loops that step through contiguous elements."""
-    often = counting.runs(access.path)
+    often = launch.runs(access.path)
     *others, index = access.index
     for part in reversed(access.path):
         if index is None or isinstance(part, Branch) or part.distributed:
@@ -236,38 +238,35 @@ def _places(counting: Counting, access: ArrayAccess) -> float:
         if any(other is None or part.symbol in other.symbols for other in others):
             continue
         if abs(index.coefficient(part.symbol).constant or 0) * abs(part.step) == 1:
-            often /= max(1.0, counting.mean_trips(access.path, part))
+            often /= max(1.0, launch.mean_trips(access.path, part))
     return often
 
 
-def _among(counting: Counting, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
+def _among(launch: CountedLaunch, accesses: Sequence[ArrayAccess], nearness: Mapping[ArrayAccess, float]) -> float:
     """Count the runs that accesses would have without the conditions around them; infinite if one has a nearness."""
     if any(access in nearness for access in accesses):
         return math.inf
     return max(
-        [
-            _places(counting, access) * counting.runs(loops_of(access.path)) / counting.runs(access.path)
-            for access in accesses
-        ]
+        [_places(launch, access) * launch.runs(loops_of(access.path)) / launch.runs(access.path) for access in accesses]
     )
 
 
-def _certain(counting: Counting, access: ArrayAccess) -> bool:
+def _certain(launch: CountedLaunch, access: ArrayAccess) -> bool:
     """Tell whether array contents decide neither where an affine access lies nor whether it happens."""
-    return access.pattern in ("constant", "affine") and counting.exact(access.path)
+    return access.pattern in ("constant", "affine") and launch.exact(access.path)
 
 
-def _in_every_iteration(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
+def _in_every_iteration(launch: CountedLaunch, accesses: Sequence[ArrayAccess]) -> bool:
     """Tell whether accesses to the same elements together happen in every iteration of loops of known length."""
     nests: dict[tuple[Path, int], list[ArrayAccess]] = {}
     for number, alike in enumerate(same_elements(accesses)):
         for access in alike:
             loops = loops_of(access.path)
-            if all(map(counting.counted, loops)):
+            if all(map(launch.counted, loops)):
                 nests.setdefault((loops, number), []).append(access)
     return any(
         any(not access.guarded for access in nest)
-        or math.isclose(jointly((access, counting.runs(access.path)) for access in nest), counting.runs(loops))
+        or math.isclose(jointly((access, launch.runs(access.path)) for access in nest), launch.runs(loops))
         for (loops, _), nest in nests.items()
     )
 
@@ -320,7 +319,10 @@ class Moves:
         return [moved for moved in self._find() if moved.nbytes]
 
     def at(self, places: Mapping[str, tuple[float, float]]) -> Moves:
-        """Return a copy with `Moved.known` set by array: bytes moved per byte of elements, from cache and memory."""
+        """Return a copy with exact numbers for the arrays in `places`, in place of estimates.
+
+        places: by array, the bytes that move per byte of its elements: from the cache to the SMs, and from memory.
+        """
         return Moves(lambda: [attrs.evolve(part, known=places.get(part.name)) for part in self._moved])
 
     def per_byte(self, sector: int, cache: float) -> float:
@@ -334,27 +336,27 @@ class Moves:
 
 
 def moved_of(
-    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], shape: Shape, array: float, element_size: int, name: str
 ) -> list[Moved]:
-    """Return what `accesses` to the array `name` load from memory and store, in the launch of `counting`.
+    """Return what `accesses` to the array `name` load from memory and store in a launch.
 
     shape, array: the array's shape and its bytes. element_size: the bytes of an element.
     """
-    happening = [access for access in accesses if counting.runs(access.path)]
-    runs = functools.partial(runs_without, counting)
-    beginning = functools.partial(_pieces, counting)
+    happening = [access for access in accesses if launch.runs(access.path)]
+    runs = functools.partial(runs_without, launch)
+    beginning = functools.partial(_pieces, launch)
     moves: list[Moved] = []
     steady: list[ArrayAccess] = []
     for group in same_elements(access for access in happening if access.pattern in ("constant", "affine")):
-        if not any(counting.decides(access.path) for access in group):
+        if not any(launch.decides(access.path) for access in group):
             moves += _moved(group, runs, beginning, 1.0, element_size, array)
         else:
             steady += group
-    for kind, nbytes in zip(("read", "write"), moved_elements(counting, steady), strict=True):
+    for kind, nbytes in zip(("read", "write"), moved_elements(launch, steady), strict=True):
         of_kind = [access for access in steady if access.kind == kind]
-        spread = functools.cache(functools.partial(_spread, counting, of_kind, shape, element_size))
+        spread = functools.cache(functools.partial(_spread, launch, of_kind, shape, element_size))
         moves.append(Moved(nbytes * element_size, element_size, array, spread=spread))
-    by_data = {access: nearness_of(counting, access) for access in happening if access.pattern == "indirect"}
+    by_data = {access: nearness_of(launch, access) for access in happening if access.pattern == "indirect"}
     for part in sorted(set(by_data.values())):
         some = [access for access, near in by_data.items() if near == part]
         moves += _moved(some, runs, beginning, part, element_size, array, name=name)
@@ -380,9 +382,9 @@ def _moved(
     ]
 
 
-def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
+def _pieces(launch: CountedLaunch, access: ArrayAccess, shared: Callable[[Loop], bool]) -> float:
     """Return how often an access runs, not counting a thread's loops that step through contiguous elements."""
-    often = runs_without(counting, access, shared)
+    often = runs_without(launch, access, shared)
     last = access.index[-1]
     if last is None:
         return often
@@ -390,11 +392,13 @@ def _pieces(counting: Counting, access: ArrayAccess, shared: Callable[[Loop], bo
         if loop.distributed or shared(loop):
             continue
         if abs((last.coefficient(loop.symbol).constant or 0) * loop.step) == 1:
-            often /= max(1.0, counting.mean_trips(access.path, loop))
+            often /= max(1.0, launch.mean_trips(access.path, loop))
     return often
 
 
-def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int) -> float:
+def _spread(
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], shape: Shape, element_size: int, sector: int
+) -> float:
     """Return the bytes of the sectors that affine accesses touch over the bytes of their elements.
 
     Only a window of each access is examined, in loops that depend on one another of the rectangle around them. Bytes
@@ -402,7 +406,7 @@ def _spread(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, e
     """
     patterns: dict[tuple[int, tuple[tuple[int, int], ...]], None] = {}
     for access in accesses:
-        steps = steps_of(counting, access, shape, around=True)
+        steps = steps_of(launch, access, shape, around=True)
         if steps is None:
             return 1.0
         patterns[steps[0], tuple(steps[1])] = None

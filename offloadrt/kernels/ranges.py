@@ -26,7 +26,7 @@ from offloadrt.kernels.accesses import (
     Frequency,
     Loop,
     Path,
-    Probability,
+    Condition,
     Within,
     elements,
     loops_of,
@@ -34,7 +34,7 @@ from offloadrt.kernels.accesses import (
 )
 from offloadrt.kernels.algebra import FAR, Cut, Cuts, Polynomial, SymbolicOperation, cut_range, intersection
 from offloadrt.kernels.array_use import IndexOutOfRange
-from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.counting import CountedLaunch
 
 
 @attrs.frozen
@@ -63,11 +63,12 @@ class Outside:
 
 
 def outside(
-    counting: Counting, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], position: int, shape: Sequence[int] | None
 ) -> Outside | None:
-    """Return the first of these accesses to one array whose index certainly passes an end of the array, or None.
+    """Return the first access of a launch to one array whose index certainly passes an end of the array, or None.
 
-    position: the array's position among the arguments. Negative indices down to -length count from the end.
+    accesses: all accesses to the array. shape: the array's lengths; None if unknown. position: the array's position
+    among the kernel's arguments. Negative indices down to -length count from the end.
     """
     corners: dict[tuple[int, ...], list[dict[str, int]]] = {}
     seen: set[tuple[object, ...]] = set()
@@ -79,7 +80,7 @@ def outside(
             continue
         seen.add((access.index, blocks))
         if blocks not in corners:
-            corners[blocks] = list(_corners(counting, access.path, counting.numbers))
+            corners[blocks] = list(_corners(launch, access.path, launch.numbers))
         for dimension, (index, length) in enumerate(zip(access.index, shape, strict=True)):
             if index is None or not corners[blocks] or not index.symbols <= corners[blocks][0].keys():
                 continue
@@ -90,18 +91,18 @@ def outside(
     return None
 
 
-def happens(counting: Counting, accesses: Sequence[ArrayAccess]) -> bool:
-    """Tell whether one of these accesses certainly takes place in the launch for which `counting` counts."""
+def happens(launch: CountedLaunch, accesses: Sequence[ArrayAccess]) -> bool:
+    """Tell whether one of these accesses certainly takes place in the launch."""
     for access in accesses:
         if access.guarded:
-            if counting.exact(access.path) and counting.runs(access.path):
+            if launch.exact(access.path) and launch.runs(access.path):
                 return True
-        elif next(_corners(counting, access.path, counting.numbers), None) is not None:
+        elif next(_corners(launch, access.path, launch.numbers), None) is not None:
             return True
     return False
 
 
-def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _corners(launch: CountedLaunch, path: Path, known: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Yield the loop variables of those iterations of a block that are first or last in every loop.
 
     Yields nothing where these iterations are not certain.
@@ -111,9 +112,9 @@ def _corners(counting: Counting, path: Path, known: Mapping[str, int]) -> Iterat
         return
     loop, inner = path[0], path[1:]
     assert not isinstance(loop, Branch)
-    values = counting.range_of(loop, known)
+    values = launch.range_of(loop, known)
     for value in sorted({values[0], values[-1]}) if values else ():
-        yield from _corners(counting, inner, {**known, loop.symbol: value})
+        yield from _corners(launch, inner, {**known, loop.symbol: value})
 
 
 Box = tuple[tuple[int, int], ...]
@@ -125,15 +126,15 @@ Ranges = tuple[tuple[int, int], ...]
 """Offset and length in bytes of contiguous pieces of an array, in ascending order."""
 
 
-def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list[Box] | None:
-    """Return boxes, (low, high) for each dimension, that hold all elements an access may touch; None if data decide."""
+def boxes(access: ArrayAccess, launch: CountedLaunch, shape: Sequence[int]) -> list[Box] | None:
+    """Return boxes, (low, high) by dimension, of all elements that an access may touch in a launch; None if unknown."""
     reached = []
-    for cuts in alternatives(access.path, counting):
-        ends = loop_ends(access.path, cuts, counting)
+    for cuts in alternatives(access.path, launch):
+        ends = loop_ends(access.path, cuts, launch)
         if ends is None:
             continue
         box = [
-            _dimension(index, operation, length, cuts, ends, counting)
+            _dimension(index, operation, length, cuts, ends, launch)
             for index, operation, length in zip(access.index, access.operations, shape, strict=True)
         ]
         if None in box:
@@ -142,15 +143,15 @@ def boxes(access: ArrayAccess, counting: Counting, shape: Sequence[int]) -> list
     return reached
 
 
-def alternatives(path: Path, counting: Counting) -> list[Cuts]:
-    """Return when the code inside the loops and branches `path` runs in a launch (`counting`), as alternatives.
+def alternatives(path: Path, launch: CountedLaunch) -> list[Cuts]:
+    """Return when the code inside the loops and branches `path` runs in a launch, as alternatives.
 
     The code runs where all conditions (cuts) of at least one of the returned sets hold.
     """
     ways: list[Cuts] = [()]
     for part in path:
         if isinstance(part, Branch):
-            ways = _both(ways, _of_condition(part.probability, counting))
+            ways = _both(ways, _of_condition(part.condition, launch))
     return ways
 
 
@@ -159,27 +160,27 @@ def _both(first: list[Cuts], second: list[Cuts]) -> list[Cuts]:
     return [cuts for cuts in dict.fromkeys(pairs) if cuts is not None]
 
 
-def _of_condition(condition: Probability, counting: Counting, negated: bool = False) -> list[Cuts]:
+def _of_condition(condition: Condition, launch: CountedLaunch, negated: bool = False) -> list[Cuts]:
     """Return the parts of the loops (`Cuts`) in which a branch's condition holds, or fails if `negated`."""
     if condition.kind == "not":
-        return _of_condition(condition.parts[0], counting, not negated)
+        return _of_condition(condition.parts[0], launch, not negated)
     if condition.kind == "branch":
-        parts = [_of_range(within, counting, negated) for within in condition.within] or [[()]]
+        parts = [_of_range(within, launch, negated) for within in condition.within] or [[()]]
     else:
-        parts = [_of_condition(part, counting, negated) for part in condition.parts]
+        parts = [_of_condition(part, launch, negated) for part in condition.parts]
     if (condition.kind == "or") != negated:
         return list(dict.fromkeys(cuts for part in parts for cuts in part))
     return functools.reduce(_both, parts)
 
 
-def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
-    bounds = counting.bounds_of(within)
+def _of_range(within: Within, launch: CountedLaunch, negated: bool) -> list[Cuts]:
+    bounds = launch.bounds_of(within)
     if within.index is None or bounds is None:
         return [()]
     low, high = bounds
     ways: list[Cuts] = []
     for first, last in [(-FAR, low - 1), (high + 1, FAR)] if negated else [bounds]:
-        cut = Cut.of(within.index.known(counting.numbers), first, last)
+        cut = Cut.of(within.index.known(launch.numbers), first, last)
         if cut.index.symbols and cut.low <= cut.high:
             ways.append((cut,))
         elif not cut.index.symbols and cut.low <= 0 <= cut.high:
@@ -187,14 +188,14 @@ def _of_range(within: Within, counting: Counting, negated: bool) -> list[Cuts]:
     return ways
 
 
-def loop_ends(path: Path, cuts: Cuts, counting: Counting) -> dict[str, tuple[int, int]] | None:
+def loop_ends(path: Path, cuts: Cuts, launch: CountedLaunch) -> dict[str, tuple[int, int]] | None:
     """Return the smallest and largest value of each loop's variable where all `cuts` (conditions) hold, by symbol.
 
-    path: the loops and branches concerned. counting: the launch. None if the conditions never hold together.
+    path: the loops and branches concerned. None if the conditions never hold together in the launch.
     """
     ends_by_loop: dict[str, tuple[int, int]] = {}
     for loop in loops_of(path):
-        ends = counting.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
+        ends = launch.extent(Polynomial.symbol(loop.symbol), path[: path.index(loop) + 1])
         if ends is None:
             continue
         values = range(ends[0], ends[1] + 1)
@@ -232,13 +233,13 @@ def _dimension(
     length: int,
     cuts: Cuts,
     ends: dict[str, tuple[int, int]],
-    counting: Counting,
+    launch: CountedLaunch,
 ) -> tuple[int, int] | None:
     def ends_of(part: Polynomial) -> tuple[int, int] | None:
-        return _ends_of(part.known(counting.numbers), cuts, ends)
+        return _ends_of(part.known(launch.numbers), cuts, ends)
 
     if index is not None:
-        constant = index.known(counting.numbers).constant
+        constant = index.known(launch.numbers).constant
         if constant is not None:
             element = constant + length if constant < 0 else constant
             return (element, element) if 0 <= element < length else _NOTHING
@@ -307,7 +308,11 @@ def lowest(offset: int, steps: Iterable[tuple[int, int]]) -> int:
 
 
 def first_runs(offset: int, steps: Iterable[tuple[int, int]], most: int) -> Runs:
-    """Return at most `most` of the stretches that `runs` finds: of loops with long steps, only the first iterations."""
+    """Return elements that nested loops visit, offset + Σ step·k, as at most `most` stretches of neighbouring elements.
+
+    steps: the (step, count) of each loop, whose k goes from 0 to count - 1. If there are more stretches, the loops with
+    the longest steps run only their first iterations.
+    """
     taken, number = [], 1
     length = 1
     for step, count in sorted((abs(step), count) for step, count in steps):
@@ -345,12 +350,12 @@ def covered(starts: Whole, after: Whole) -> int:
 Shape = Sequence[int] | None
 
 
-def shape_of(counting: Counting, access: ArrayAccess) -> tuple[int, ...] | None:
-    """Return the array's shape if it is known and has as many dimensions as the access has indices; else None."""
+def shape_of(launch: CountedLaunch, access: ArrayAccess) -> tuple[int, ...] | None:
+    """Return the accessed array's shape in a launch; None if unknown, or if the access has more or fewer indices."""
     names = [f"{access.array}.shape[{dimension}]" for dimension in range(len(access.index) + 1)]
-    if names[-1] in counting.numbers or any(name not in counting.numbers for name in names[:-1]):
+    if names[-1] in launch.numbers or any(name not in launch.numbers for name in names[:-1]):
         return None
-    return tuple([counting.numbers[name] for name in names[:-1]])
+    return tuple([launch.numbers[name] for name in names[:-1]])
 
 
 def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
@@ -368,19 +373,19 @@ def flat_index(access: ArrayAccess, shape: Shape) -> Polynomial | None:
 
 
 def range_around(
-    counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None, kind: Literal["read", "write"]
-) -> tuple[int, int] | None:
-    """Return the first and last element that the loads (or stores, by `kind`) may touch.
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None,
+    kind: Literal["read", "write"],
+) -> tuple[int, int] | None:  # fmt: skip
+    """Return the first and last element of an array that a launch's loads (or stores, by `kind`) may touch.
 
-    counting: the iterations of the launch. size: the array's number of elements; the result is the whole array if one
-    access's elements are unknown.
+    size: the array's number of elements; the result is the whole array if one access's elements are unknown.
     """
     indices = [
-        (None if _wraps_midway(counting, access) else flat_index(access, shape), access.path)
+        (None if _wraps_midway(launch, access) else flat_index(access, shape), access.path)
         for access in accesses
-        if access.kind == kind and counting.runs(access.path)
+        if access.kind == kind and launch.runs(access.path)
     ]
-    ranges = [None if index is None else counting.extent(index, path) for index, path in indices]
+    ranges = [None if index is None else launch.extent(index, path) for index, path in indices]
     known = [ends for ends in ranges if ends is not None]
     if not ranges:
         return None
@@ -390,30 +395,35 @@ def range_around(
     return low, high if size is None else min(high, size - 1)
 
 
-def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None) -> tuple[float, bool]:
-    """Return how many elements of an array (`size` in all) a launch's accesses touch, and whether that is exact."""
+def touched(
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], shape: Shape, size: int | None
+) -> tuple[float, bool]:
+    """Return how many elements of an array (`size` in all) a launch's accesses touch, and whether that is exact.
+
+    The number is an upper bound where conditions or array contents decide which elements are touched.
+    """
     surely: list[Runs] = []
     perhaps: list[Runs | None] = []
     at_most = 0.0
     seen: set[tuple[object, ...]] = set()
     for access in accesses:
-        often = counting.runs(access.path)
+        often = launch.runs(access.path)
         if not often:
             continue
         key = (access.index, access.loops, access.path) if None not in access.index else (access.text, access.path)
         if key in seen:
             continue
         seen.add(key)
-        wraps = _wraps_midway(counting, access)
-        steps = None if wraps else steps_of(counting, access, shape)
-        around = steps if wraps or steps else steps_of(counting, access, shape, around=True)
+        wraps = _wraps_midway(launch, access)
+        steps = None if wraps else steps_of(launch, access, shape)
+        around = steps if wraps or steps else steps_of(launch, access, shape, around=True)
         elements = None if around is None else runs(lowest(*around), around[1])
         if elements is not None and steps is not None and not access.guarded:
             surely.append(elements)
             continue
         perhaps.append(elements)
         flat = flat_index(access, shape)
-        reached = None if flat is None else counting.extent(flat, access.path)
+        reached = None if flat is None else launch.extent(flat, access.path)
         limits = [often] if reached is None else [often, reached[1] - reached[0] + 1]
         at_most += min(limits if elements is None else [*limits, len(elements.starts) * elements.length])
     total = union(surely) + at_most
@@ -423,10 +433,10 @@ def touched(counting: Counting, accesses: Sequence[ArrayAccess], shape: Shape, s
     return (total if size is None else min(total, float(size))), not perhaps
 
 
-def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
+def _wraps_midway(launch: CountedLaunch, access: ArrayAccess) -> bool:
     """Tell whether an index is negative in some iterations only, or in all although its constant term is not."""
     for index in access.index:
-        reached = None if index is None else counting.extent(index, access.path)
+        reached = None if index is None else launch.extent(index, access.path)
         midway = reached is not None and reached[0] < 0 <= reached[1]
         if midway or (index is not None and reached is not None and reached[1] < 0 <= (index.constant or 0)):
             return True
@@ -434,26 +444,26 @@ def _wraps_midway(counting: Counting, access: ArrayAccess) -> bool:
 
 
 def steps_of(
-    counting: Counting, access: ArrayAccess, shape: Shape, *, around: bool = False
+    launch: CountedLaunch, access: ArrayAccess, shape: Shape, *, around: bool = False
 ) -> tuple[int, list[tuple[int, int]]] | None:
-    """Return an affine index as (first value, [(step, count) for each loop around the access]); None for others.
+    """Return an access's index as (first value, [(step, count) for each loop around it]); None if it is not affine.
 
-    shape: the array's shape. The result is also None if the length of a loop's range depends on an outer variable; with
-    `around`, such a loop is taken to run over all values that its variable ever has.
+    shape: the array's shape. Each count is the loop's number of iterations in the launch. If it depends on an outer
+    variable, the result is None; with `around`, the loop is taken to run over all values that its variable ever has.
     """
     flat = flat_index(access, shape)
     bounded = any(isinstance(part, Branch) and part.of_loop for part in access.path)
     if flat is None or access.through or (bounded and not around):
         return None
-    index, steps = flat.known(counting.numbers), []
+    index, steps = flat.known(launch.numbers), []
     for loop in reversed(loops_of(access.path)):
         slope = index.coefficient(loop.symbol).constant
         if slope is None or loop.start is None or loop.stop is None:
             return None
-        start = loop.start.known(counting.numbers)
-        trips, step = (loop.stop - loop.start).known(counting.numbers).constant, loop.step
+        start = loop.start.known(launch.numbers)
+        trips, step = (loop.stop - loop.start).known(launch.numbers).constant, loop.step
         if trips is None:
-            reached = counting.extent(Polynomial.symbol(loop.symbol), access.path) if around else None
+            reached = launch.extent(Polynomial.symbol(loop.symbol), access.path) if around else None
             if reached is None:
                 return None
             step = step if start.constant is not None else 1
@@ -507,24 +517,25 @@ class _Stretch:
 
 
 def reached_ranges(
-    counting: Counting, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
+    launch: CountedLaunch, accesses: Iterable[ArrayAccess], near: Callable[[ArrayAccess], float]
 ) -> tuple[Range, ...] | None:
-    """Return ranges that contain all elements that the accesses may touch; None if array contents decide that.
+    """Return ranges that contain all elements that a launch's accesses may touch; None if array contents decide that.
 
-    near: the fraction of an access's executions whose element lies near their iteration (`expect`).
+    near: returns for an access the fraction of its executions whose element lies near their iteration, as the hint
+    ``expect(index, near=...)`` says. Such an index is read from data, but is taken to lie within its loop's range.
     """
     pieces: list[Range] = []
     for access in accesses:
-        shape = shape_of(counting, access)
+        shape = shape_of(launch, access)
         if shape is None:
             return None
         if near(access):
-            around = _near_its_iterations(counting, access, shape)
+            around = _near_its_iterations(launch, access, shape)
             if around is None:
                 return None
             pieces.append(around)
             continue
-        sides = boxes(access, counting, shape)
+        sides = boxes(access, launch, shape)
         if sides is None:
             return None
         for box in sides:
@@ -547,19 +558,19 @@ def merged(pieces: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def even_places(
-    counting: Counting, accesses: Sequence[ArrayAccess], frequency: Frequency
+    launch: CountedLaunch, accesses: Sequence[ArrayAccess], frequency: Frequency
 ) -> tuple[ElementRuns, ...] | None:
     """Return the runs of neighbouring elements that affine accesses to one array touch in a launch; None if not known.
 
     Runs that touch one another are one run. Accesses that visit the same elements under the same conditions count once.
-    counting: counts for the launch. frequency: how often an access runs in an iteration (`Frequency`).
+    frequency: how often an access runs in an iteration (`Frequency`).
     """
     stretches: list[_Stretch] = []
     for alike in same_elements(accesses):
         walked: list[_Stretch] = []
-        ways = _ways(counting, alike)
+        ways = _ways(launch, alike)
         for loops, cuts, access in ways:
-            stretch = _stretch(counting, access, loops, cuts)
+            stretch = _stretch(launch, access, loops, cuts)
             if stretch is None:
                 return None
             walked.append(stretch)
@@ -572,20 +583,20 @@ def even_places(
     return tuple([ElementRuns(runs.count, runs.run, True, runs.step) for runs in _joined(stretches)])
 
 
-def _ways(counting: Counting, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
+def _ways(launch: CountedLaunch, alike: Sequence[ArrayAccess]) -> list[tuple[tuple[Loop, ...], Cuts, ArrayAccess]]:
     """Return (loops, cuts, access) for each condition under which accesses to the same elements happen, each once."""
-    if not all(access.guarded and counting.exact(access.path) for access in alike):
+    if not all(access.guarded and launch.exact(access.path) for access in alike):
         always = [access for access in alike if not access.guarded]
         access = (always or alike)[0]
         return [(loops_of(access.path), (), access)]
     ways: dict[tuple[tuple[Loop, ...], tuple[Cuts, ...]], ArrayAccess] = {}
     for access in alike:
-        ways.setdefault((loops_of(access.path), tuple(alternatives(access.path, counting))), access)
+        ways.setdefault((loops_of(access.path), tuple(alternatives(access.path, launch))), access)
     return [
         (loops, cuts, access)
         for (loops, several), access in ways.items()
         for cuts in several
-        if counting.iterations(loops, {}, cuts)
+        if launch.iterations(loops, {}, cuts)
     ]
 
 
@@ -603,14 +614,14 @@ def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     return joined
 
 
-def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
-    shape = shape_of(counting, access)
+def _stretch(launch: CountedLaunch, access: ArrayAccess, loops: Sequence[Loop], cuts: Cuts) -> _Stretch | None:
+    shape = shape_of(launch, access)
     index = None if shape is None else flat_index(access, shape)
-    reached = None if index is None else counting.extent(index, access.path)
-    ends = loop_ends(access.path, cuts, counting)
+    reached = None if index is None else launch.extent(index, access.path)
+    ends = loop_ends(access.path, cuts, launch)
     if index is None or reached is None or ends is None:
         return None
-    index, distances = index.known(counting.numbers), dict[Loop, int]()
+    index, distances = index.known(launch.numbers), dict[Loop, int]()
     lowest = index.value(dict.fromkeys(index.symbols, 0))
     for loop in loops:
         if loop.symbol in index.symbols:
@@ -620,7 +631,7 @@ def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cut
             lowest += min([slope * end for end in ends[loop.symbol]])
             distances[loop] = abs(slope * loop.step)
     slopes = [
-        (distance, _trips(counting, _around(counting, loop, loops, distances), cuts, ends), loop)
+        (distance, _trips(launch, _around(launch, loop, loops, distances), cuts, ends), loop)
         for loop, distance in distances.items()
     ]
     first = max(reached[0], lowest) if cuts else reached[0]
@@ -633,7 +644,7 @@ def _stretch(counting: Counting, access: ArrayAccess, loops: Sequence[Loop], cut
             count *= trips
             step = math.gcd(step, distance)
             repeats.append((loop.symbol, trips))
-        if not _is_number(loop.start, counting):
+        if not _is_number(loop.start, launch):
             step = 1
         elif any(_begins_at(cut, loop.symbol, index) for cut in cuts):
             step = math.gcd(step, distance)
@@ -649,19 +660,19 @@ def _begins_at(cut: Cut, symbol: str, index: Polynomial) -> bool:
     return cut.low > -FAR // 2 if upwards else cut.high < FAR // 2
 
 
-def _is_number(bound: Polynomial | None, counting: Counting) -> bool:
-    return bound is not None and bound.known(counting.numbers).constant is not None
+def _is_number(bound: Polynomial | None, launch: CountedLaunch) -> bool:
+    return bound is not None and bound.known(launch.numbers).constant is not None
 
 
 def _around(
-    counting: Counting, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
+    launch: CountedLaunch, loop: Loop, loops: Sequence[Loop], distances: Mapping[Loop, int]
 ) -> tuple[list[Loop], list[Loop]]:
     """Return the loops around which a loop's run of elements repeats, first without and then with that loop.
 
     These are the loops with longer steps, whichever is the outer one in the source. Where bounds depend on one another,
     these are the loops around it.
     """
-    if not all(_is_number(bound, counting) for each in distances for bound in (each.start, each.stop)):
+    if not all(_is_number(bound, launch) for each in distances for bound in (each.start, each.stop)):
         depth = loops.index(loop)
         return list(loops[:depth]), list(loops[: depth + 1])
     longer = [each for each in distances if distances[each] > distances[loop]]
@@ -669,14 +680,14 @@ def _around(
 
 
 def _trips(
-    counting: Counting, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
+    launch: CountedLaunch, around: tuple[list[Loop], list[Loop]], cuts: Cuts, ends: Mapping[str, tuple[int, int]]
 ) -> float:
     """Return a loop's average number of iterations under some cuts, where the loops `around` it leave it any."""
-    entered, often = [counting.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
+    entered, often = [launch.iterations(loops, {}, projected(cuts, loops, ends)) for loops in around]
     return often / entered if entered else 0.0
 
 
-def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
+def _near_its_iterations(launch: CountedLaunch, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
     """Return the elements that an index declared near its loop's iteration (`expect`) reaches; None if unknown.
 
     These are the loop's range, clipped to the array. The index must be unmodified data, in one dimension, and vary with
@@ -686,9 +697,9 @@ def _near_its_iterations(counting: Counting, access: ArrayAccess, shape: Sequenc
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):
         return None
     loops = [loop for loop in loops_of(access.path) if loop.symbol in access.loops]
-    if len(shape) != 1 or len(loops) != 1 or not counting.counted(loops[0]):
+    if len(shape) != 1 or len(loops) != 1 or not launch.counted(loops[0]):
         return None
-    ends = counting.extent(Polynomial.symbol(loops[0].symbol), access.path)
+    ends = launch.extent(Polynomial.symbol(loops[0].symbol), access.path)
     if ends is None or ends[0] < 0 or ends[0] >= shape[0]:
         return None
     return ends[0], min(ends[1], shape[0] - 1)

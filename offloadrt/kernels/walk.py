@@ -23,7 +23,7 @@ from offloadrt.kernels.accesses import (
     Hint,
     Loop,
     Path,
-    Probability,
+    Condition,
     Reduction,
     Walk,
     Within,
@@ -260,7 +260,7 @@ class Evaluation:
         self.whole_numbers = WholeNumbers(nest)
         self.values: dict[str, Value] = {}
         """The current values of the scalars."""
-        self.tests: dict[str, Probability] = {}
+        self.tests: dict[str, Condition] = {}
         """For each scalar that holds the outcome of a comparison, the condition of that comparison."""
         floats = {annotated_type(each, nest.source.names) for each in nest.source.parameters if each.arg in nest.arrays}
         self.single = "float32" in floats and not floats & {None, "float", "float64", "complex128", "complex"}
@@ -277,7 +277,7 @@ class Evaluation:
     def kind_of_parameter(self, name: str) -> Kind:
         return Kind.given_by(name, name in self.complex_parameters)
 
-    def condition(self, node: ast.expr, path: Path) -> tuple[Probability, Value]:
+    def condition(self, node: ast.expr, path: Path) -> tuple[Condition, Value]:
         """Return the probability that an expression is true, and what it depends on (loops, arrays), as a `Value`.
 
         path: the loops and branches around the expression.
@@ -285,32 +285,32 @@ class Evaluation:
         match node:
             case ast.Call() if self.nest.function_of(node) == "expect":
                 _, value = self.condition(node.args[0], path)
-                return Probability(hint=self.hint(node, "probability")), value
+                return Condition(hint=self.hint(node, "probability")), value
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 holds, value = self.condition(operand, path)
                 return negated(holds), value
             case ast.BoolOp(op=op, values=values):
-                parts: list[Probability] = []
+                parts: list[Condition] = []
                 total = Value()
                 for operand in values:
                     holds, value = self.condition(operand, path)
                     path = (*path, Branch(holds if isinstance(op, ast.And) else negated(holds), operand.lineno))
                     parts.append(holds)
                     total = total.mixed((value,), False)
-                return Probability("and" if isinstance(op, ast.And) else "or", tuple(parts)), total
+                return Condition("and" if isinstance(op, ast.And) else "or", tuple(parts)), total
             case ast.Name(id=name) if name in self.tests:
                 return self.tests[name], self.expression(node, path)
             case ast.Compare():
                 return self.comparison(node, path)
-        return Probability(), self.expression(node, path)
+        return Condition(), self.expression(node, path)
 
-    def comparison(self, node: ast.Compare, path: Path) -> tuple[Probability, Value]:
+    def comparison(self, node: ast.Compare, path: Path) -> tuple[Condition, Value]:
         """Return the probability of a comparison or a chain (``a < b < c``), and its loops and arrays, as a `Value`.
 
         path: the loops and branches around the comparison.
         """
         values = [self.expression(node.left, path), self.expression(node.comparators[0], path)]
-        last = (*path, Branch(Probability(), node.lineno))  # a chain ends at its first comparison that does not hold
+        last = (*path, Branch(Condition(), node.lineno))  # a chain ends at its first comparison that does not hold
         values += [self.expression(other, last) for other in node.comparators[1:]]
         value = attrs.evolve(values[0].mixed(values[1:], True), kind=TRUTH)
         orders = not all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)
@@ -318,13 +318,13 @@ class Evaluation:
             self.nest.source.refuse(node, f"{text(node)} compares complex numbers", "compare .real or .imag")
         match node:
             case ast.Compare(ops=[ast.NotEq()]):
-                return negated(Probability(within=ranges_of(values, [ast.Eq()]))), value
+                return negated(Condition(within=ranges_of(values, [ast.Eq()]))), value
             case ast.Compare(
                 ops=[ast.LtE(), ast.LtE()], comparators=[ast.BinOp(op=ast.Mod(), right=ast.Subscript() as length), _]
             ) if isinstance(length.value, ast.Attribute):
                 among = self.expression(length, ()).polynomial
-                return Probability(within=range_of_data(values[0], values[1], among, values[2])), value
-        return Probability(within=ranges_of(values, node.ops)), value
+                return Condition(within=range_of_data(values[0], values[1], among, values[2])), value
+        return Condition(within=ranges_of(values, node.ops)), value
 
     def expression(self, node: ast.expr, path: Path) -> Value:
         value = self.value_of(node, path)
@@ -411,9 +411,10 @@ class Evaluation:
         return result
 
     def known(self, value: Value) -> Value:
-        """Return `value` with a new symbol in place of its operation, if a launch can compute the operation's result.
+        """Return `value`, if it is computed as in ``n // 2``, with a symbol for the result, so that bounds can use it.
 
-        It can for whole numbers computed from scalars and array lengths alone; another value is returned unchanged.
+        Such an operation has operands that a launch knows, scalars and array lengths alone, and a whole result, which
+        the launch computes. A value of another kind is returned unchanged.
         """
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
@@ -528,7 +529,10 @@ def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
-    """Return the condition ``low <= data % among <= high`` as index ranges; empty where a bound is not known."""
+    """Return the condition ``low <= index % among <= high`` as index ranges, where `index` is read from an array.
+
+    among: None if the number after ``%`` is no polynomial. The result is empty if a bound is not known.
+    """
     if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
         return ()
     return (Within(low.polynomial, None, high.polynomial, among),)
@@ -713,7 +717,7 @@ class _Walker:
                 return attrs.evolve(value, polynomial=first), limits
         return value, []
 
-    def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Probability:
+    def limits(self, variable: Value, later: list[Value], earlier: list[Value], step: int) -> Condition:
         """Return the probability that a loop's variable is within the limits that `bound` returned for its bounds.
 
         A compiler assumes that it always is.
@@ -721,7 +725,7 @@ class _Walker:
         begins, ends = (ast.GtE(), ast.Lt()) if step > 0 else (ast.LtE(), ast.Gt())
         ranges = [ranges_of((variable, other), [begins]) for other in later]
         ranges += [ranges_of((variable, other), [ends]) for other in earlier]
-        return Probability(hint=1.0, within=tuple([within for parts in ranges for within in parts]))
+        return Condition(hint=1.0, within=tuple([within for parts in ranges for within in parts]))
 
     def note_reduction(self, node: Assignment, path: Path) -> None:
         target = node.target

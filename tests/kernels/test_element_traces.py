@@ -20,7 +20,7 @@ def trace_of(nest: Kernel, *arguments, wanted=None, grain=8):
     analysis = nest.analysis
     names = dict(zip(analysis.parameters, arguments, strict=True))
     arrays = [name for name, argument in names.items() if hasattr(argument, "shape")]
-    return ElementTrace(analysis, analysis.counting(arguments), names, frozenset(wanted or arrays), grain)
+    return ElementTrace(analysis, analysis.counted_launch(arguments), names, frozenset(wanted or arrays), grain)
 
 
 class Shape:

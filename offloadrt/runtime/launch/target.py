@@ -266,7 +266,7 @@ def _trace_of(
     }
     lists = ",".join(str(getattr(argument, "address", "")) for argument in arguments)
     trace = ElementTrace(
-        analysis, analysis.counting(arguments), _known(launch, named), frozenset(places), _GPU_PAGE,
+        analysis, analysis.counted_launch(arguments), _known(launch, named), frozenset(places), _GPU_PAGE,
         f"{launch.kernel.name} {lists}",
         {name: _elements(array, managed[array]) for name, array in named.items() if name in places},
     )  # fmt: skip
@@ -292,8 +292,9 @@ def data_of(launch: Launch, arguments: Sequence[Any], view: Callable[[Any], Any]
     if any(getattr(named[name], "shape", None) is None for name in analysis.signature.arrays):
         return None
     trace = ElementTrace(
-        analysis, analysis.counting(arguments), _known(launch, named), analysis.without_form, 1, launch.kernel.name
-    )
+        analysis, analysis.counted_launch(arguments), _known(launch, named), analysis.without_form, 1,
+        launch.kernel.name,
+    )  # fmt: skip
     trace = attrs.evolve(trace, wanted=trace.with_known_indices)
     if not trace.wanted or trace.shape is None or trace.size * WARP > _MOST_AT_A_TIME * max(launch.iterations, 1):
         return None

@@ -32,7 +32,7 @@ from offloadrt.extensions.openacc.multi_device.dependence import Names, WrittenR
 from offloadrt.kernels.accesses import ArrayAccess, Branch, Loop, Reduction
 from offloadrt.kernels.array_use import KernelError
 from offloadrt.kernels.costs import launch_key
-from offloadrt.kernels.counting import Counting
+from offloadrt.kernels.counting import CountedLaunch
 from offloadrt.kernels.execution import NestBody
 from offloadrt.kernels.kernel import Kernel, of_source
 from offloadrt.kernels.loop_subset import MATH, LoopNest, called, reads_first
@@ -428,7 +428,7 @@ class DividedKernel(abc.ABC):
     combination: Combination | None = attrs.field(repr=False)
     """The kernel that every device runs afterwards to combine the partial values; None when nothing is reduced."""
     _kept: Memo[Any, tuple[Part, ...]] = attrs.field(factory=_memo, init=False, repr=False)
-    _countings: Memo[Any, Counting] = attrs.field(factory=_memo, init=False, repr=False)
+    _counted_launches: Memo[Any, CountedLaunch] = attrs.field(factory=_memo, init=False, repr=False)
     _wholes: Memo[Any, Share] = attrs.field(factory=_memo, init=False, repr=False)
 
     def parts(self, devices: int, arguments: Sequence[Any]) -> tuple[Part, ...]:
@@ -523,7 +523,7 @@ class DividedKernel(abc.ABC):
         of memory, each dimension to the right of it is extended to its full length if the part touches as much of it as
         the launch does.
         """
-        now, all_ = self._countings_of(share, arguments)
+        now, all_ = self._counted_launches_of(share, arguments)
         reached: list[Box] = []
         for access in accesses:
             shape = self._argument(access.array, arguments).shape
@@ -541,25 +541,25 @@ class DividedKernel(abc.ABC):
                 )
         return reached
 
-    def _countings_of(self, share: Share, arguments: Sequence[Any]) -> tuple[Counting, Counting]:
+    def _counted_launches_of(self, share: Share, arguments: Sequence[Any]) -> tuple[CountedLaunch, CountedLaunch]:
         """Return the changed kernel's iteration counts in a share, and in one that is the whole launch."""
         known = launch_key(arguments)
         if known not in self._wholes:
             self._wholes[known] = self.split(1, arguments)[0]
         now, undivided = (
-            self._counting(self.kernel, self.arguments(each_share, arguments))
+            self._counted_launch(self.kernel, self.arguments(each_share, arguments))
             for each_share in (share, self._wholes[known])
         )
         return now, undivided
 
-    def _counting(self, kernel: Kernel, arguments: Sequence[Any]) -> Counting:
+    def _counted_launch(self, kernel: Kernel, arguments: Sequence[Any]) -> CountedLaunch:
         """Return the iteration counts of a launch of the original or the changed kernel; they are kept."""
         analysis = kernel.analysis
         assert analysis is not None
         key = kernel is self.original, launch_key(arguments)
-        if key not in self._countings:
-            self._countings[key] = analysis.counting(arguments)
-        return self._countings[key]
+        if key not in self._counted_launches:
+            self._counted_launches[key] = analysis.counted_launch(arguments)
+        return self._counted_launches[key]
 
     @property
     def _accesses(self) -> Sequence[ArrayAccess]:
@@ -589,7 +589,7 @@ class DividedKernel(abc.ABC):
         who = f"{analysis.file}:{analysis.line}: kernel {self.original.name!r}"
         if devices < 1:
             raise KernelError(f"{who}: it is divided among {devices} devices, but there must be one at least")
-        analysis.counting(arguments)
+        analysis.counted_launch(arguments)
         if self.combination is not None:
             self.combination.types(arguments)
         for use in analysis.arrays:
@@ -607,12 +607,12 @@ class DividedKernel(abc.ABC):
                     )
 
 
-def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, counting: Counting) -> None:
-    """Raise KernelError if an access's index may be negative, or has no known range, in the launch of `counting`."""
+def counts_from_the_front(kernel: Kernel, access: ArrayAccess, dimension: int, launch: CountedLaunch) -> None:
+    """Raise KernelError if an access's index in a dimension may be negative in the launch, or has no known range."""
     index = access.index[dimension]
-    if index is None or not counting.runs(access.path):
+    if index is None or not launch.runs(access.path):
         return
-    ends = counting.extent(index, access.path)
+    ends = launch.extent(index, access.path)
     if ends is None or ends[0] < 0:
         assert kernel.analysis is not None
         what = "is not known to be 0 at least" if ends is None else f"may be {ends[0]}, which counts from the end"
@@ -645,13 +645,13 @@ def evenly(count: int, devices: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(starts))
 
 
-def split_values(kernel: Kernel, loop: Loop, counting: Counting, devices: int) -> list[tuple[int, int]]:
-    """Divide a loop's values, in the launch of `counting`, among devices; return each device's (first, last) inclusive.
+def split_values(kernel: Kernel, loop: Loop, launch: CountedLaunch, devices: int) -> list[tuple[int, int]]:
+    """Divide a loop's values in the launch among devices; return each device's first and last value (inclusive).
 
     Raises KernelError if the loop's values are unknown.
     """
     assert kernel.analysis is not None
-    if not counting.counted(loop) or (values := counting.range_of(loop, counting.numbers)) is None:
+    if not launch.counted(loop) or (values := launch.range_of(loop, launch.numbers)) is None:
         raise KernelError(f"{kernel.analysis.file}:{loop.line}: the bounds of the loop over {loop.name} are not known")
     values_of_devices = []
     for first, after in evenly(len(values), devices):

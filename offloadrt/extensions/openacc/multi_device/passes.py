@@ -43,7 +43,7 @@ from offloadrt.extensions.openacc.multi_device.divided import (
 from offloadrt.kernels.accesses import ArrayAccess, Loop, Path, Reduction, Walk, loops_of
 from offloadrt.kernels.algebra import Polynomial
 from offloadrt.kernels.array_use import KernelError
-from offloadrt.kernels.counting import Counting, Range, extent
+from offloadrt.kernels.counting import CountedLaunch, Range, extent
 from offloadrt.kernels.kernel import Kernel, of_source
 from offloadrt.kernels.loop_subset import LoopNest
 from offloadrt.kernels.ranges import Box
@@ -75,20 +75,20 @@ class PredicatedKernel(DividedKernel):
 
     def split(self, devices: int, arguments: Sequence[Any]) -> tuple[Share, ...]:
         self._check(devices, arguments)
-        counting = self._counting(self.original, arguments)
+        launch = self._counted_launch(self.original, arguments)
         for access, dimension in self._plain:
-            counts_from_the_front(self.original, access, dimension, counting)
+            counts_from_the_front(self.original, access, dimension, launch)
         parts = []
         for region in self.divided:
-            low, high = self._written_range(region, counting, arguments[region.position].shape)
+            low, high = self._written_range(region, launch, arguments[region.position].shape)
             pieces = evenly(high - low + 1, devices)
             parts.append([(low + first, low + after - 1) for first, after in pieces])
         if self._loop is not None:
-            parts.append(split_values(self.original, self._loop, counting, devices))
+            parts.append(split_values(self.original, self._loop, launch, devices))
         return tuple(Share(device, bounds) for device, bounds in enumerate(zip(*parts, strict=True)))
 
     def accessing(self, share: Share, arguments: Sequence[Any]) -> float:
-        now, undivided = self._countings_of(share, arguments)
+        now, undivided = self._counted_launches_of(share, arguments)
         paths = [distributed_part(access.path) for access in self._accesses]
         most = max((undivided.runs(path) for path in paths if path), default=0.0)
         return max(now.runs(path) for path in paths if path) / most if most else 1.0
@@ -99,16 +99,16 @@ class PredicatedKernel(DividedKernel):
         box[region.dimension] = share.bounds[self.divided.index(region)]
         return [tuple(box)]
 
-    def _written_range(self, region: WrittenRegion, counting: Counting, shape: Sequence[int]) -> tuple[int, int]:
+    def _written_range(self, region: WrittenRegion, launch: CountedLaunch, shape: Sequence[int]) -> tuple[int, int]:
         """Return the first and the last index along a region's dimension that may be stored to."""
         assert self.original.analysis is not None and region.dimension is not None
         length = shape[region.dimension]
         lows, highs = [], []
         for access in self.original.analysis.accesses:
-            if access.array != region.name or access.kind != "write" or not counting.runs(access.path):
+            if access.array != region.name or access.kind != "write" or not launch.runs(access.path):
                 continue
             index = access.index[region.dimension]
-            low, high = (index is not None and counting.extent(index, access.path)) or (0, length - 1)
+            low, high = (index is not None and launch.extent(index, access.path)) or (0, length - 1)
             if high < 0 and index is not None and index.constant is not None:
                 low, high = low + length, high + length
             elif -length <= low < 0:  # some of it counts from the end
@@ -123,9 +123,9 @@ class PredicatedKernel(DividedKernel):
             lows.append(max(low, 0))
             highs.append(min(high, length - 1))
         for reduction, predicate in self._contributions:
-            if predicate.region == region.name and counting.runs(reduction.path):
+            if predicate.region == region.name and launch.runs(reduction.path):
                 assert predicate.index is not None
-                ends = counting.extent(predicate.index, reduction.path)
+                ends = launch.extent(predicate.index, reduction.path)
                 if ends is None or not 0 <= ends[0] <= ends[1] < length:
                     raise KernelError(
                         f"{self.original.analysis.file}:{reduction.line}: kernel {self.original.name!r}: which device "
@@ -242,12 +242,12 @@ class SplitKernel(DividedKernel):
         self._check(devices, arguments)
         analysis = self.original.analysis
         assert analysis is not None
-        counting = self._counting(self.original, arguments)
+        launch = self._counted_launch(self.original, arguments)
         along = {region.name: region.dimension for region in self.written}
         for access in analysis.accesses:
             if (dimension := along.get(access.array)) is not None:
-                counts_from_the_front(self.original, access, dimension, counting)
-        bounds = split_values(self.original, analysis.distributed[0], counting, devices)
+                counts_from_the_front(self.original, access, dimension, launch)
+        bounds = split_values(self.original, analysis.distributed[0], launch, devices)
         return tuple(Share(device, (pair,)) for device, pair in enumerate(bounds))
 
     def owned(self, region: WrittenRegion, share: Share, arguments: Sequence[Any]) -> list[Box]:
