@@ -38,9 +38,10 @@ app.register_install_completion_command(help="Install completion for this shell:
 
 
 def add_commands(tokens: Sequence[str]) -> list[str]:
-    """Add to `app` the command of an extension that `tokens` name; return the tokens as the command reads them.
+    """Add the extension's command that the command line `tokens` names to `app`; return the command line to run.
 
-    If the tokens name no command, as in `--help`, all commands are added. UserError for a command that cannot load.
+    It differs where an extension changes it: `compare` of two logs becomes `compare-logs`. If the tokens name no
+    command, as in `--help`, all are added. UserError for a command that cannot load.
     """
     first = next(iter(tokens), "")
     with contextlib.suppress(NotInstalled, StopIteration):

@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def not_negative(kind: object, value: int | None) -> None:
-    """Raise UserError if `value` is no number of draws. `kind` is the option's type, as cyclopts gives it."""
+    """Raise UserError unless `value` (of --draws) is None or 0 to `MOST_RUNS`. `kind`: the option's type, unused."""
     if value is not None and not 0 <= value <= MOST_RUNS:
         raise UserError(f"--draws {value}: it can be 0 to {MOST_RUNS:,}")
 
@@ -55,9 +55,9 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def effort_of(draws: int | None, budget: str | None, usual_s: float, most: int) -> Effort:
-    """Return how many runs with random costs `--draws` and `--budget` ask for. Raises UserError for a bad value.
+    """Return how many runs with random costs `--draws` and `--budget` allow. Raises UserError for a bad value.
 
-    usual_s: the budget, in real seconds, and most: the number of runs, if the user gives neither.
+    usual_s, most: if the user gives neither, at most `most` runs are made, as far as `usual_s` real seconds suffice.
     """
     from offloadrt.study.certainty import Effort
 
@@ -75,7 +75,7 @@ DEFAULTS = RunSpec()
 
 
 def several(spec: RunSpec) -> tuple[RunSpec, dict[str, tuple[str, ...]]]:
-    """Return (the spec without fields that have several values, as `h100,mi300a`; the values of each such field)."""
+    """Return `spec` with None for each option with several values, as in `h100,mi300a`, and these values by option."""
     axes = {name: texts for name in AXES if len(texts := _values(getattr(spec, name))) > 1}
     none: dict[str, Any] = dict.fromkeys(axes)
     return attrs.evolve(spec, **none), axes
@@ -159,7 +159,7 @@ def check_folder(out: Path) -> None:
 
 
 def read_by(scenario: Scenario, given: Mapping[str, Any], *profiles: str | None) -> list[str | Path | None]:
-    """Return everything that may name a file to read: the scenario's script, given texts, and profiles."""
+    """Return all that may name a file to read: the scenario's script, its parameters' texts (`given`), and profiles."""
     return [scenario.path, *(value for value in given.values() if isinstance(value, str)), *profiles]
 
 

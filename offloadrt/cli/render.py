@@ -89,9 +89,9 @@ class SweepFailure:
 class SweepRecord:
     """The outcome of `sweep`: how many runs were asked for, finished, and reused from earlier, and the files written.
 
-    `draws` is how often each point was run with a random sample of the uncertain costs; the tables have the intervals.
-    `failures` are the runs that failed. `order_effects` describes steps from one value of an axis to the next that make
-    runs faster with some of the samples and slower with others.
+    `draws` is how often each point was run with a random sample of the uncertain costs; the written tables have the
+    intervals of the measured values that result. `failures` are the runs that failed. `order_effects` describes steps
+    from one value of an axis to the next that make runs faster with some of the samples and slower with others.
     """
 
     scenario: str
@@ -393,7 +393,7 @@ _MOST_EFFECTS = 4
 
 
 def order_effects(effects: Sequence[str]) -> Iterable[str]:
-    """Show the first `effects`, texts on values that speed runs up only with some random costs, and count the rest."""
+    """Show the first `effects` (texts about changes that speed runs up with some random costs only), count the rest."""
     yield from (escape(f"order effect: {text}") for text in effects[:_MOST_EFFECTS])
     if len(effects) > _MOST_EFFECTS:
         yield f"{len(effects) - _MOST_EFFECTS} more order effects (--json has all)"

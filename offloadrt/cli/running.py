@@ -57,8 +57,8 @@ def run(
     Parameters
     ----------
     budget:
-        Real time for draws (runs with random costs), as in 30s or 5min; by default 4s, so that a run that takes more
-        than half a second has none.
+        Real time for draws (runs with random costs), as in 30s or 5min. At least eight draws are needed: by default,
+        with 4s, there are none if a run takes more than half a second.
     log:
         Write every event to this file, one JSON object a line.
     perfetto:
@@ -151,9 +151,9 @@ def sweep(
     x:
         The parameter along the figure's x axis; by default what the scenario says, or the first number that varies.
     y:
-        The measured figure along its y axis, as results.csv names it.
+        The measured value along the figure's y axis, by its column's name in results.csv.
     series:
-        The parameters whose values have a line each, as in threads,memory; all others that vary follow.
+        The parameters that tell the figure's lines apart, as in threads,memory; others that vary are added after them.
     scale:
         Whether the figure's axes are logarithmic or linear.
     full:
@@ -235,9 +235,9 @@ def compare(
 ) -> None:  # fmt: skip
     """Run a scenario with several values of a parameter and set the runs side by side.
 
-    Shows the ratio of each figure to the baseline's; the share of the draws (runs with random costs) in which each
-    order holds, and which costs decide it; the calls with their latencies; and the three categories of host time that
-    differ most from the baseline's.
+    Shows the ratio of each measured value to the baseline's; the share of the draws (runs with random costs) in which
+    one run is faster than another, and which costs decide that; the calls with their latencies; and the three
+    categories of host time that differ most from the baseline's.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def compare(
         What to compare with, as name=value; may be repeated. Only runs that agree in all other parameters are compared
         with one another. By default what the scenario's figure compares with, else the first value of every parameter.
     measure:
-        A figure to compare besides the elapsed time; may be repeated. By default those that the scenario names.
+        A measured value to compare besides the elapsed time; may be repeated. By default those that the scenario names.
     budget:
         Real time for draws (runs with random costs), and to find which cost decides between near variants; default 40s.
     out:

@@ -80,7 +80,8 @@ def print_json(record: object) -> None:
 def warn(results: Sequence[Result], *, sampled: bool = False) -> None:
     """Print the warnings of the results to standard error, each warning once.
 
-    sampled: whether `--sample-phases` was given; a note is printed if every phase was run completely.
+    sampled: whether `--sample-phases` was given, which lets a run leave out most repetitions of a phase of the program;
+    a note says so if there was nothing to leave out.
     """
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         print(f"offloadrt: warning: {warning}", file=sys.stderr)

@@ -301,7 +301,7 @@ class DriverCall(msgspec.Struct, eq=False):
 
 @attrs.frozen(eq=False)
 class KernelAccesses:
-    """What a kernel accesses outside the device's own blocks, and what that takes; part of its ``KernelPacket``."""
+    """What a kernel accesses outside its device's memory blocks: host memory, managed memory; see `KernelPacket`."""
 
     ranges: tuple[tuple[int, int], ...] = ()
     """(address, size in bytes) of host memory; pass the same tuple again for the same kernel, for a quick check."""

@@ -32,8 +32,8 @@ _HALTS: dict[str, dict[Operation, type[DrainKernels] | type[SuspendKernels]]] = 
 class Halting:
     """Halts a device's kernels during allocations and frees, as ``policy`` says, or never (``none``).
 
-    The policies ``drain_…`` let running kernels end first; ``suspend`` and ``per_transfer`` stop them in the middle.
-    ``host_time`` counts threads' waits.
+    The policies ``drain_…`` let running kernels end first; ``suspend`` stops them in the middle. So does
+    ``per_transfer``, with which the copy engines stop them for transfers as well. ``host_time`` counts threads' waits.
     """
 
     def __init__(self, sim: Simulation, device: Device, policy: str, host_time: HostTime) -> None:
@@ -43,7 +43,7 @@ class Halting:
         self._host_time = host_time
 
     def concerns(self, operation: Operation) -> bool:
-        """Tell whether the policy halts the device, if its actors run, for an operation; call this before ``begin``."""
+        """Tell whether to call ``begin`` for an operation: the policy halts the device for it, and the device runs."""
         return operation in self._halts and self._device.started
 
     async def begin(self, operation: Operation, reason: str, cause: int) -> ResumeKernels:

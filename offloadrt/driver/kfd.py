@@ -76,7 +76,7 @@ class KfdCosts:
 
 @attrs.frozen
 class AddressSpace:
-    """What is needed to serve a process's page faults: page table, Linux's ``mmap_lock``, the driver's ranges."""
+    """What the kernel driver needs to serve a process's page faults: page table, locks, and ranges it knows already."""
 
     host_pages: PageTable
     """The CPU's page table."""

@@ -175,9 +175,9 @@ class RocrCopies:
         """Copy (h2d, d2h or d2d) once ``depends`` is set; at the end ``move`` moves the bytes, and ``done`` is set.
 
         ROCr gives copies of ``dma.blit_from`` bytes and more to a kernel (``GpuAgent::GetBlitObject``: only compute
-        units saturate the device's memory). Smaller copies go to a DMA ring, which needs no flush of caches. So do
-        copies for which the plugin names a ring (``hsa_amd_memory_async_copy_on_engine``, ``force_copy_on_sdma``), and
-        copies that depend on a signal, because barriers before copies by a kernel are not emulated.
+        units saturate the device's memory). Smaller copies go to a DMA ring, which needs no flush of caches. So do all
+        copies if LLVM's plugin names a ring for each (``dma.multiple_engines``: ``async_copy_on_engine``), and copies
+        that depend on a signal, because barriers before copies by a kernel are not emulated.
         """
         if depends is None and nbytes >= self._costs.blit_from and not self._costs.names_engine:
             await self.copy_by_kernel(stream, cause, direction, nbytes, move, done)
@@ -203,7 +203,7 @@ class RocrCopies:
     async def copy_by_kernel(
         self, stream: Stream, cause: int, direction: str, nbytes: int, move: Move | None, done: HsaSignal
     ) -> None:
-        """Copy (h2d, d2h or d2d) by a kernel, beside the stream's queue; then call ``move``, and set ``done``."""
+        """Copy (h2d, d2h, d2d) by a kernel that waits for no work of the stream; then call ``move``, set ``done``."""
         with self._calls.call("memory_async_copy", stream.queue.number) as call:
             call.takes(bytes=nbytes, direction=direction)
             await self._machine.work(self._costs.copy_submit, "driver")
@@ -270,7 +270,8 @@ class HandlerStatistics:
 class AsyncHandler:
     """The library's thread for handlers of HSA signals: ``start`` spawns it; ``submit`` queues a handler to run.
 
-    Whenever the thread is woken (``Runtime::AsyncEventsLoop``), it takes the new handlers, under the list's lock.
+    Each new handler wakes the thread (``wake``). It then takes the new ones from the library's list of handlers, under
+    the list's lock (``Runtime::AsyncEventsLoop``).
     """
 
     def __init__(self, kfd: Kfd, context: RocrContext) -> None:
@@ -363,7 +364,7 @@ class RocrSignals:
         self.lock = handler.lock
 
     async def create(self) -> None:
-        """Charge the time to create a signal for the plugin's pool (hsa_signal_create); the plugin makes the object."""
+        """Charge the time of hsa_signal_create; the caller, LLVM's plugin, makes the signal and keeps it in a pool."""
         with self._calls.call("signal_create"):
             await self._work(self._costs.signal_create, "driver")
 

@@ -177,8 +177,7 @@ def static_frequency(path: Path, distributed: Iterable[Loop], shared: Callable[[
     """Return how often code runs in one iteration of the loops that teams share, as a compiler estimates it.
 
     path: the loops and branches around the code. distributed: the loops whose iterations teams share; code outside of
-    them runs once in a launch. shared: returns True for a loop of the path that is to count as one iteration; None: no
-    loop is.
+    them runs once in a launch. shared: returns True for a loop that is to count as one iteration; None: none is.
     """
     frequency = 1.0
     for part in path:

@@ -46,8 +46,7 @@ def _not_negative(use: ArrayUse, attribute: attrs.Attribute[float], value: float
 class ArrayUse:
     """Counts a kernel's accesses to one array for each iteration of the distributed loop (shared out among teams).
 
-    OTM (Object-level Tiered Memory) places arrays by these counts: its compiler passes the number of accesses in an
-    iteration, the local access frequency (``laf``), to its runtime.
+    OTM (Object-level Tiered Memory) places arrays by the number of accesses, the local access frequency (``laf``).
     """
 
     name: str

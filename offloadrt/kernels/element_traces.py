@@ -5,8 +5,7 @@ read from arrays with numbers, are exact. Where numbers are missing (phantoms), 
 are drawn as `expect` in the source declares, and `assumed` names the arrays. Draws depend on nothing but the kernel,
 the text of the index, its arrays and the first iteration evaluated, so that the same list gives the same elements.
 
-A loop within a thread makes a lane of each trip. Where neighbouring trips stay within a grain (a page), one lane stands
-for all of them.
+A loop within a thread makes a lane of each trip. If neighbouring trips stay within a page, one lane stands for them.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ class ElementTrace:
 
     @functools.cached_property
     def together(self) -> int:
-        """Return how many neighbouring iterations access the same `grain` bytes (say, a page); one of them is traced."""
+        """Return how many neighbouring iterations access the same `grain` bytes (a page); one of them is traced."""
         if any(access.through or access.pattern == "irregular" for access in self.analysis.accesses):
             return 1
         assert self.shape is not None
@@ -174,7 +173,7 @@ class ElementTrace:
 
     @property
     def with_known_indices(self) -> frozenset[str]:
-        """Return the arrays of `wanted` whose indices are known: from loops alone, or from arrays that do not change."""
+        """Return the arrays of `wanted` whose indices are known, from loops alone or from arrays that do not change."""
         drawn = [each.array for each in self.analysis.accesses if not all(map(self._has_numbers, each.through))]
         return self.wanted.difference(drawn)
 

@@ -429,9 +429,8 @@ def build(
     """Build a Python function from the source of a loop nest, with calls in place of loads and of some operators.
 
     functions: what the calls mean, by name (`interpreted` or `compiled`). complex_nodes: the source's expressions with
-    a complex value. in_sections: the function takes only the part of each array that the device has. It then takes two
-    more arguments for each array, after all others: an array of the full shape, for its lengths, and the first index
-    that the device has.
+    a complex value. in_sections: the function takes only the part of each array that the device has. After all other
+    arguments it then takes for each array one of the full shape, for its lengths, and the device's first index.
     """
     tree = nest.source.tree
     body = copy.deepcopy(nest.source.body)

@@ -1,8 +1,7 @@
 """A kernel: what a target region computes, and what one iteration of it costs.
 
 A kernel has a body, or none (a *phantom* kernel, which has costs only). Its costs are counts (flops and bytes per loop
-iteration), never seconds: ``machine/`` turns them into time. The decorator ``kernel`` makes a kernel of a Python
-function.
+iteration), never seconds: ``machine/`` turns them into time. The decorator ``kernel`` makes one of a Python function.
 
 The decorator accepts two kinds of bodies:
 
@@ -268,10 +267,7 @@ class Launch:
         return self.iterations * self.kernel.bytes_per_iteration
 
     def at(self, places: Places) -> Launch:
-        """Return this launch with the bytes moved and the most used elements in `places`, in place of estimates.
-
-        `places` are found from the numbers in index arrays. Atomic operations on one element follow one another.
-        """
+        """Return this launch with the costs that `places`, found from index arrays, gives in place of estimates."""
         if self.counts is None or self.kernel.moves is None:
             return self
         atomics = [

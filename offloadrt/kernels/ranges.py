@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from offloadrt.kernels.accesses import (
     ArrayAccess,
     Branch,
+    Condition,
     Frequency,
     Loop,
     Path,
-    Condition,
     Within,
     elements,
     loops_of,
@@ -690,8 +690,7 @@ def _trips(
 def _near_its_iterations(launch: CountedLaunch, access: ArrayAccess, shape: Sequence[int]) -> Range | None:
     """Return the elements that an index declared near its loop's iteration (`expect`) reaches; None if unknown.
 
-    These are the loop's range, clipped to the array. The index must be unmodified data, in one dimension, and vary with
-    one loop only.
+    These are the loop's range, clipped to the array. The index must be unmodified data, in one dimension and one loop.
     """
     index = access.node.slice
     if not (isinstance(index, ast.Call) and index.args and isinstance(index.args[0], ast.Subscript)):

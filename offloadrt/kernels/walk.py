@@ -20,10 +20,10 @@ import attrs
 from offloadrt.kernels.accesses import (
     ArrayAccess,
     Branch,
+    Condition,
     Hint,
     Loop,
     Path,
-    Condition,
     Reduction,
     Walk,
     Within,
@@ -413,8 +413,7 @@ class Evaluation:
     def known(self, value: Value) -> Value:
         """Return `value`, if it is computed as in ``n // 2``, with a symbol for the result, so that bounds can use it.
 
-        Such an operation has operands that a launch knows, scalars and array lengths alone, and a whole result, which
-        the launch computes. A value of another kind is returned unchanged.
+        A launch computes it, as scalars and array lengths are its only operands. Others are returned unchanged.
         """
         operation = value.operation
         if operation is None or value.loops or not value.integer or operation.symbols & self.stored:
@@ -529,10 +528,7 @@ def ranges_of(values: Sequence[Value], ops: Sequence[ast.cmpop]) -> tuple[Within
 
 
 def range_of_data(low: Value, index: Value, among: Polynomial | None, high: Value) -> tuple[Within, ...]:
-    """Return the condition ``low <= index % among <= high`` as index ranges, where `index` is read from an array.
-
-    among: None if the number after ``%`` is no polynomial. The result is empty if a bound is not known.
-    """
+    """Return ``low <= index % among <= high``, with `index` read from an array, as ranges; empty for unknown bounds."""
     if low.polynomial is None or high.polynomial is None or low.loops | high.loops or index.polynomial is not None:
         return ()
     return (Within(low.polynomial, None, high.polynomial, among),)

@@ -1,8 +1,7 @@
 """Faults that are injected into a run on purpose: failing calls, lost doorbells, stuck engines, devices that disappear.
 
 `InjectedFault` is one fault as a user writes it, with the event that it strikes. `FaultPlan` holds all faults of a run;
-it is a pure policy that says whether an event is struck. `Injector` counts the events of a run, asks the plan, and
-records what it has done.
+it is a pure policy that says whether an event is struck. `Injector` counts a run's events, and records what it does.
 
 A fault strikes where the real thing would happen: the driver libraries ask at each call (``driver/calls.py``), queues
 at each doorbell, copy engines and DMA rings at each transfer, the compute units at the end of each kernel, whoever
@@ -208,10 +207,10 @@ class Injector:
 
 
 class FaultAlarm:
-    """A timer without an actor: calls ``action`` when virtual time comes to a given value, until it returns True.
+    """A timer for an injected fault: calls ``action`` at a given virtual time, again and again until it returns True.
 
-    The calls follow one another at that time. The alarm gives up after 1000 calls, because a thread that is always
-    about to be resumed would stop virtual time.
+    ``action`` returns False while the fault cannot strike, because its thread is about to be resumed. The next call
+    comes at the same virtual time, after that thread. After 1000 calls the alarm gives up, so that time can go on.
     """
 
     __slots__ = ("_action", "_sim", "_tries")

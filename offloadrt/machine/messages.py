@@ -7,8 +7,7 @@ DMA ring. ``done`` is set at the completion; its value is (``copies`` or ``kerne
 None. Page faults go to the fault handler; other messages name their receiver.
 
 Messages are the most frequent objects: a frozen ``Struct`` of ten fields takes a thirtieth of the time of a frozen
-attrs class. Messages about faults hold numbers only, so that the garbage collector need not look at them
-(``gc=False``).
+attrs class. Messages about faults hold numbers only, which no garbage collector need look at (``gc=False``).
 
 A stream is a sequence of commands that host threads submit; it knows only their completions (``StreamCommand``).
 """

@@ -1,7 +1,6 @@
 """Mistakes of the user, each reported in one message.
 
-The command line prints such an error without a traceback and exits with code 2, or 3 for a script that failed. Python
-callers may catch it.
+The command line prints such an error without a traceback and exits with code 2, or 3 for a script that failed.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ missing. It ignores a line whose key does not fit: the script, the machine file 
 A `Point` is one run of a sweep. `Point.key` identifies the run, also in another process or at another time.
 
 Points run on any `concurrent.futures.Executor`. `process` is a pool of processes on this machine, `dask` a cluster
-(`dask.distributed`'s own executor), `mpi` the ranks of an MPI job (`mpi4py.futures`). No other module of the project
-distributes work.
+(`dask.distributed`'s own executor), `mpi` the ranks of an MPI job (`mpi4py.futures`). Only this module spreads work.
 """
 
 from __future__ import annotations

@@ -436,11 +436,11 @@ class WaitingCosts:
 class Waiting:
     """Lets the threads of one context wait for the device: by spinning, by yielding the core, or asleep.
 
-    Schedules ``auto``, ``yield``: a thread has no core while it waits, and returns ``wake`` seconds after the end, when
-    a core is idle. CUDA's auto spins while a process has at most as many contexts as the host has cores. Here
-    only a thread that is pinned to a core spins then: otherwise, spinning matters only if another thread wants the
-    core. ``spin``: a thread keeps its core, and gives it up only when its time slice is over and another waits.
-    ``blocking_sync``: it sleeps, and waking it takes longer. ``wake``: the profile's ``sync.latency``.
+    Schedules: with ``yield``, a thread has no core while it waits. ``wake`` seconds (``sync.latency``) after the device
+    is done, and once a core is idle, the call returns. With ``spin``, a thread keeps its core, and gives it up only
+    when its time slice is over and another thread waits. With ``blocking_sync``, it sleeps; waking it takes longer.
+    ``auto`` is ``spin`` for a thread that is pinned to a core, else ``yield``: CUDA's auto spins in both cases, but
+    without pinning, that would matter only where another thread wants the core.
     """
 
     def __init__(self, machine: Machine, wake: float) -> None:
@@ -573,7 +573,7 @@ class Context:
         return Locked(self, dt)
 
     def enter(self, dt: float) -> Awaitable[None]:
-        """Take the context lock and work under it for ``dt`` seconds; the caller holds it until its ``release``."""
+        """Take the context lock and work for ``dt`` seconds; the caller holds it until it calls ``lock.release``."""
         if self._process_lock is None or not dt:
             return self.lock.enter(dt)
         return self._enter_both(self._process_lock, dt)

@@ -349,7 +349,7 @@ class Copies:
         return staging if self.buffer is None else holding(self.buffer, staging)
 
     def host_copy(self, nbytes: int, over: Shared | None = None) -> Awaitable[None]:
-        """Copy ``nbytes`` to or from a pinned buffer on the thread's core. over: the link that these bytes pass."""
+        """Copy to or from a pinned buffer on the thread's core. over: the link to another socket's memory, if any."""
         return self._context.machine.host_memory.copy(nbytes, over=over, rate=self._copy_rate)
 
     async def _in_place(
@@ -413,7 +413,7 @@ class Copies:
         """Return the packet of one transfer, in the ``direction`` h2d, d2h or d2d.
 
         memory: the kind of memory at the other end, such as ``pinned``. move: moves the bytes when the transfer ends;
-        None without bytes. over: the links to pass in addition to the device's own.
+        None without bytes. cause: the directive's number. over: the path to take; None: the device's link to the host.
         """
         number = self._next_number()
         done = Signal(self._sim, f"copy {number} ({direction})")
@@ -424,7 +424,8 @@ class Copies:
     ) -> CopyPacket:
         """Return the packet of a graph's copy from ``begin`` to ``to``, each a device address (int) or a host range.
 
-        Raises DriverError, in the name of the call ``api``, for pageable memory.
+        stream, cause: a stream and a directive's number that stand for those of a later launch. Raises DriverError, in
+        the name of the call ``api``, for pageable memory.
         """
         for end in (to, begin):
             if not isinstance(end, int) and not self._is_pinned(end.address, nbytes):

@@ -26,12 +26,12 @@ from offloadrt.sim import LockStatistics
 
 @attrs.frozen
 class DriverStatistics:
-    """Counts of a device's streams, and of the streams that frees have visited."""
+    """Counts of a device's streams, and of the streams that frees of memory have looked at."""
 
     streams: int
     """Number of streams that the context has now."""
     streams_visited: int
-    """Number of streams that frees have visited while they held the context lock (``driver.free_visits_streams``)."""
+    """Number of streams that frees have looked at under the context lock, for ``driver.free_visits_streams`` each."""
 
 
 class Loading:

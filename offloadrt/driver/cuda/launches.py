@@ -43,7 +43,7 @@ from offloadrt.trace import events
 
 @attrs.frozen
 class Computed:
-    """Given instead of a kernel's arguments if a function, ``run``, does the kernel's work; ``run`` None: no data."""
+    """Given in place of a kernel's arguments: ``run`` computes the result at the kernel's end; None: nothing does."""
 
     run: Move | None
 
@@ -325,7 +325,7 @@ class Graphs:
             return graph.add(work(call.api, call.cause), after)
 
     async def instantiate(self, graph: CapturedGraph | BuiltGraph) -> GraphExec:
-        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError if the device differs."""
+        """Make an executable graph of a graph as it is now (cuGraphInstantiate). DriverError for another device's."""
         with self._context.call("cuGraphInstantiate") as call:
             if graph.device != self._context.device.index:
                 raise DriverError(call.api, HANDLE, f"graph {graph.number} belongs to device {graph.device}")

@@ -21,8 +21,8 @@ from offloadrt.trace import events
 class BlockMemory:
     """The calls that allocate and free blocks of device memory in one context.
 
-    An allocation may evict managed memory, and a free makes room for it. A free visits all streams of the context if
-    the profile says so (``driver.free_visits_streams``).
+    An allocation may evict managed memory, and a free makes room for it. If ``driver.free_visits_streams`` is not 0, a
+    free takes that time for each stream of the context, under the context lock.
     """
 
     def __init__(self, context: Context) -> None:
@@ -34,7 +34,7 @@ class BlockMemory:
         self._kernel_driver = context.kernel_driver
         self._halting = Halting(machine.sim, device, machine.spec.text("driver.halt"), machine.host_time)
         self.visited = 0
-        """Number of streams that frees have visited."""
+        """Number of streams for which frees took ``driver.free_visits_streams``."""
 
     async def alloc(self, nbytes: int, phantom: bool = False) -> int:
         """Return the address of a new block (cuMemAlloc); a phantom block has no bytes.
@@ -60,7 +60,8 @@ class BlockMemory:
         """Allocate a block of device memory, and charge the time of the driver's work; return the block's address.
 
         The caller holds the context lock; errors name ``api``, the caller's API function. A phantom block has no bytes.
-        ``new``: seconds that new segments cost; None: as in cuMemAlloc. Raises OutOfDeviceMemory if it does not fit.
+        ``new``: seconds for all segments (pieces of 2 MiB that the kernel driver provides) that the block needs; None:
+        as in cuMemAlloc. Raises OutOfDeviceMemory if it does not fit.
         """
         memory, sim, uvm = self._device.memory, self._machine.sim, self._kernel_driver.uvm
         if uvm is not None and not memory.has_room(memory.needs(nbytes)):
@@ -307,7 +308,7 @@ class PoolCosts:
 class MemPools:
     """The calls for memory pools in one context.
 
-    The host finds and reuses memory at the call: a free only notes a position in its stream, not on the device.
+    The host finds and reuses memory at the call: a free only notes its position in the stream, and submits no command.
     A pool requests memory from the driver in chunks, each of which is one mapping. It gives unused memory above its
     threshold back when the host synchronizes with a stream, an event or the device ("Stream ordered memory allocator",
     CUDA C++ Programming Guide; the threshold is 0 unless a program sets it). HIP's pools hold whole allocations instead

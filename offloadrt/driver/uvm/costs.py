@@ -86,7 +86,7 @@ class SystemMemoryCosts:
 
 @attrs.frozen
 class PeerCosts:
-    """Additional costs (seconds) of managed memory on several devices, and the bandwidth of one kernel's accesses."""
+    """Additional costs of managed memory on several devices, which access one another's memory over links."""
 
     unmap: Annotated[float, "numa.peer_unmap"]
     """Seconds of work to remove a block's translations from another device that has some."""

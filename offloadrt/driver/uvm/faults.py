@@ -641,8 +641,7 @@ class HostFaults:
     async def access(self, begin: int, nbytes: int, writes: bool) -> int:
         """Let the calling thread touch managed memory in order; return the number of faults that the thread had.
 
-        Pages that GPUs own migrate back. ``writes`` says whether the thread stores to the memory; a load uses a valid
-        copy on the host in place.
+        Pages that GPUs own migrate back. ``writes``: the thread stores; a load uses a valid copy on the host in place.
         """
         blocks = self._blocks
         members, count, cause = blocks.space.members, 0, blocks.sim.current.cause

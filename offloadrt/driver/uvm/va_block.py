@@ -265,7 +265,7 @@ class VaSpace:
             member.map_remote_again(member.pages.block(index))
 
     def read_mostly(self, index: int, pages: PageSet) -> None:
-        """Apply the advice read-mostly to pages: later reads make read-only copies; running kernels store as before."""
+        """Apply the advice read-mostly to pages of block ``index``: later reads make copies, and then stores fault."""
         for member, block in self.everywhere(index):
             member.pages.tell_stores_apart()
             block.set_read_mostly(pages, True)
@@ -512,7 +512,7 @@ class VaBlocks:
 
         ``cost``: seconds of the driver's work. ``cause``: the directive's number. ``evicts``: whether other blocks may
         be evicted to free memory. ``stored``: the pages that stores accessed; other read-mostly pages are copied, not
-        moved. ``phase``: the traced phase, if any.
+        moved. ``phase``: the trace's phase to which the work belongs. Returns the copy in progress, or why none is.
         """
         written: Signal | None = None
         while not self.take_memory(block):  # others may bring it in while its lock is given up for room
@@ -709,7 +709,8 @@ class VaBlocks:
 
         Blocks whose lock is taken are passed over; if all are locked, this waits for the first and evicts nothing.
         ``cause``: the directive's number. ``held``: the block that needs the memory; if several devices share the
-        memory, its lock is released during that wait. Raises RuntimeError as `victims` does.
+        memory, its lock is released during that wait. Returns the copy in progress, or why there is none. Raises
+        RuntimeError as `victims` does.
         """
         locks = self.locks
         first: ManagedBlock | None = None

@@ -301,10 +301,10 @@ def goes_before(packet: KernelPacket, other: KernelPacket) -> bool:
 
 @attrs.define
 class TeamSlots:
-    """Counts the free slots for teams (thread blocks) over all SMs together, not for each SM; the unit is one SM."""
+    """Counts the room for teams (thread blocks) on all SMs together: a team takes 1/n if n such teams fit on an SM."""
 
     free: float
-    """The free slots, in SMs: 0.5 is half of the teams that one SM holds."""
+    """The number of free SMs: 0.5 is room for half of the teams that one SM holds."""
     unplaced: list[ResidentKernel] = attrs.field(factory=list)
     """The begun kernels that have fewer slots than they can use, also those without any now; by priority."""
 

@@ -172,8 +172,9 @@ class CopyEngines:
     ) -> Signal:
         """Queue a transfer that belongs to no stream; return the signal that is set at its end, after ``move`` has run.
 
-        number, cause: the copy's number and its directive's. ``done``: a signal to use, for which an actor may wait
-        already. ``over``: the link to use instead of the direction's. memory, pauses_s: see ``carry``.
+        number, cause: the copy's number and its directive's. memory: the copy's other end, such as ``pinned``.
+        pauses_s: seconds between pieces, in all. ``over``: the link to use instead of the direction's. ``done``: a
+        signal to use, for which an actor may wait already.
         """
         if done is None:
             done = Signal(self.sim, self._copy_name)

@@ -1,7 +1,6 @@
 """How the devices of a machine reach one another and the host's memory: peer links, the tree of PCIe, sockets.
 
-`Peers` says which way a copy between two devices takes; the entries of the profile are checked together by
-`node_topology`.
+`Peers` says which way a copy between two devices takes; `node_topology` checks the profile's entries together.
 """
 
 from __future__ import annotations

@@ -431,7 +431,7 @@ class ManagedBlock:
         self.host_mapped |= pages
 
     def make_on_host(self, pages: PageSet, per_block: int) -> int:
-        """Make host memory for pages (at first for the block's `per_block` pages); return the bit set of new ones."""
+        """Make host memory for pages; if the block has none yet, for all its `per_block` pages. Return the new ones."""
         whole = (1 << per_block) - 1
         there = self.on_host_made | self.host_mapped | self.dma_mapped
         new = whole if self.valid == whole and not there else pages & ~there

@@ -163,7 +163,8 @@ class GridStride:
     def cells(self, window: int) -> list[tuple[int, int]]:
         """Return a window's iterations as ranges [low, high): one for each block if `sms` is set, else one.
 
-        A window is what the resident blocks, or a lot of them, do in one round of the loop.
+        A window is what the resident blocks, or a lot of them, do in one round of the loop. `sms` is set if the blocks'
+        pages are to be reported in turns, which needs the range of each block.
         """
         blocks = self._blocks_of(window)
         edges = [blocks.start, blocks.stop] if self.sms is None else [*blocks, blocks.stop]
@@ -433,11 +434,13 @@ class ManagedSweep:
         order: WindowOrder | None = None,
         resident: ResidentWarps | None = None,
     ) -> ManagedSweep:
-        """Return the progress of a kernel that starts; choose with `rng` which pages its accesses with gaps touch.
+        """Return the progress of a kernel that starts, in `windows` (groups of threads that are resident together).
 
-        ahead: windows whose later accesses run at one time. outstanding: fault entries that the SMs' uTLBs hold back at
-        one time. reports, of_warps: for each access, how often the GPU reports a missing page, and how many pages a
-        warp touches at one time. order: of the iterations; None: ascending. resident: finds each warp's pages.
+        step_windows: the most windows that a step spans. ahead: how many windows run together after their first
+        accesses, when most teams have ended. outstanding: fault entries that the SMs' uTLBs hold back at one time.
+        reports, of_warps: for each access, how often the GPU reports a missing page, and how many pages a warp touches
+        at one time. rng: chooses the pages that conditions on data leave out. order: of the iterations; None:
+        ascending. resident: finds each warp's pages.
         """
         levels = (0,) if resident else tuple(sorted({0, *(access.level for access in accesses)}))
         at_level = {
@@ -473,11 +476,11 @@ class ManagedSweep:
         return self.at >= self.windows
 
     def enter(self, window: int) -> None:
-        """Make ``window`` (a group of resident threads) the current one; first its accesses that wait for no load."""
+        """Make ``window`` (a group of resident threads) the current one; it begins with accesses that need no load."""
         self.at, self.end, self.level, self.warps = window, window + 1, 0, None
 
     def look_ahead(self, pages: ManagedPages) -> None:
-        """Set ``end`` to the next window (group of resident threads) with a missing page, within ``ahead`` windows."""
+        """Let at most ``ahead`` windows from the current one on run together; ``end``: the next that lacks a page."""
         if self.ahead > 1:
             first, last = self.at + 1, min(self.windows, self.at + self.ahead)
             for place in self.at_level[0]:

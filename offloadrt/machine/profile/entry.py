@@ -255,7 +255,7 @@ class ProfileEntry:
         return attrs.evolve(self, value=float(round(between)) if whole else between)
 
     def scaled(self, times: tuple[float, float], origin: str, reason: str) -> ProfileEntry:
-        """Return this entry of machine ``origin``, range ends multiplied by ``times``, ``reason`` added to the note."""
+        """Return this entry of machine ``origin`` for another machine: low and high times ``times``, noting why."""
         low, high = (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
         assert isinstance(low, float) and isinstance(high, float)
         low, high = low * times[0], high * times[1]

@@ -183,7 +183,7 @@ class MachineSpec:
         return cast(T, self._derived[make])
 
     def ranges(self) -> list[str]:
-        """Return the keys of all entries that are given as a range and are no references."""
+        """Return the keys of all entries that are given as a range and on which operations' times depend."""
         return [key for key, entry in self.entries.items() if entry.is_range and not entry.reference]
 
     def with_overrides(self, overrides: Mapping[str, object], range_end: RangeEnds | None = None) -> MachineSpec:

@@ -8,8 +8,7 @@
 Each directive has a number in the trace (the `cause` of all events that follow from it) and a queue of its own. It ends
 as LLVM's entry points do; an error that is fatal in LLVM's runtime raises an exception here.
 
-OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks that is recorded once and replayed
-cheaply.
+OpenMP 6.0's ``taskgraph`` (`TaskGraphs`) is a region of deferred target tasks, recorded once and replayed cheaply.
 
 The first time that a thread reaches the region, the region runs as written, and its tasks are noted (the taskgraph
 record). At its end each task's launch is prepared once more as a node of a CUDA graph; dependences become edges. A

@@ -1,7 +1,6 @@
 """The routines of OpenMP for devices and their memory, as methods of a host thread (`RoutineCaller`).
 
-Names and results are OpenMP's. A copy during which a driver call fails is no fatal error: the routine returns an error
-code, as LLVM's does.
+Names and results are OpenMP's. If a driver call fails during a copy, the routine returns an error code, as LLVM's.
 
 Copies between pinned memory and a device need no staging.  As in LLVM 22, an allocator with the trait ``pinned`` has
 the device's library lock what the C library allocated (cuMemHostRegister); ``llvm_omp_target_alloc_host`` asks the

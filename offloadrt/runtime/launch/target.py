@@ -10,8 +10,7 @@ it maps none, they are the whole array, because a pointer does not tell its exte
 For managed memory, a launch also says in which order and how it is accessed (`accesses_of`). A loop nest's launch
 counts this (`kernels/memory_streams.py`), and finds where in the array (`kernels/ranges.py`). For a declared kernel,
 `ArrayUse` says whether an array is swept in order (``constant`` and ``affine``) or accessed at random (``irregular``
-and ``indirect``), read or written, and after how many dependent loads. An array without an `ArrayUse` is swept once,
-read and written.
+and ``indirect``), read or written, and after how many dependent loads. One without `ArrayUse` is read and written once.
 """
 
 from __future__ import annotations
