@@ -234,7 +234,7 @@ class CountedLaunch:
         """Return the fraction of the iterations of `loops` in which `condition` holds.
 
         The fraction (`Share`) is a weighted sum: each set of index conditions that must hold together has a weight.
-        line: the condition's source line, for messages about guesses.
+        line: the condition's source line, for messages on a condition that only data decide.
         """
         if condition.within:
             ranges = [self.share_within(within, line, loops) for within in condition.within]

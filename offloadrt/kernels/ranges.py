@@ -476,7 +476,7 @@ def steps_of(
 
 @attrs.frozen
 class ElementRuns:
-    """The stretches (runs) of neighbouring elements of one array, `count` of them, that a launch touches."""
+    """The elements of one array that a launch touches: `count` stretches (runs) of neighbouring elements."""
 
     count: float
     run: float

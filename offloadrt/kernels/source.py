@@ -120,7 +120,7 @@ def is_loop_nest(source: Source) -> bool:
 
 
 def range_of(node: ast.expr) -> ast.Call | None:
-    """Return the call of `range` that a loop goes through, also inside `expect`; None for any other loop."""
+    """Return the `range(...)` that a loop goes through, also in the hint ``expect(range(...))``; None for others."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
         name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
         if name == "range":

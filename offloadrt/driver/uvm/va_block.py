@@ -271,7 +271,7 @@ class VaSpace:
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: PageSet) -> None:
-        """End the advice read-mostly: keep the preferred device's copy of a page, else the host's, else the first."""
+        """End read-mostly for pages of block `index`: one copy stays, the preferred device's, the host's, or else any."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:

@@ -318,9 +318,9 @@ def chosen(
 ) -> Figure | None:  # fmt: skip
     """Return the figure of a sweep as `figure_for` does, but with the axes and lines that the user chose.
 
-    x, y, series, log: the user's choices; None (or an empty `series`) leaves them open. machine: the machine of all
-    runs; published points are left out if it is not the scenario's own. Raises UserError for a `y` that is no number
-    which the runs return.
+    figure: the scenario's own, if it has one. x, y, series, log: the user's choices; None (or an empty `series`) leaves
+    them open. machine: the machine of all runs; published points are left out if it is not the scenario's own. Returns
+    None if there is nothing to draw. Raises UserError for a `y` that is no number which the runs return.
     """
     own = figure_for(figure if x in (None, figure and figure.x) else None, axes, results, machine)
     cells = row(results[0])

@@ -391,9 +391,9 @@ _WORTH = 1.01
 
 @attrs.frozen
 class CurvePoint:
-    """How much faster a run is (`gain`) when only the part `part`, from 0 to 1, of a cost is left.
+    """How many times faster a run is (`gain`) when only the part `part`, from 0 to 1, of a cost is left.
 
-    A rate is doubled instead; there, `part` says which part of the increase is left out.
+    A rate is raised, not lowered: to up to twice its value with `part` 0, and not at all with `part` 1.
     """
 
     part: float
@@ -457,7 +457,7 @@ class Tried:
 
 
 def tried_of(tried: Tried) -> str:
-    """Say how many changes were tried, how many are left, and which cannot be run."""
+    """Say in words how many changes of the run `why` tried, how many it had no time for, and which cannot be run."""
     count = "1 change was" if tried.count == 1 else f"{tried.count} changes were"
     left = f", {tried.left} are left for a larger --budget" if tried.left else ""
     refused = ", ".join([*tried.refused][:_MOST_REFUSED]) + (", ..." if len(tried.refused) > _MOST_REFUSED else "")

@@ -53,8 +53,8 @@ class MakeRun(Protocol):
 class ExploredTest:
     """A test function of pytest with its arguments, which can be run under many schedules.
 
-    Each run gets a new argument `offload`. `node` is pytest's id of the test, and `make` makes the run of which the
-    function gets the argument.
+    Each schedule has a new `Run`, made by `make`, and the function gets it as its argument `offload`. `node` is
+    pytest's id of the test.
     """
 
     node: str

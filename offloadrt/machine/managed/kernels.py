@@ -322,7 +322,7 @@ class ManagedKernels:
         """React to a message about the pages of kernels.
 
         `ReplayFaults` resumes kernels that stall at faults, `RemoteDone` the one whose access over the link is done.
-        After `Unmapped`, running kernels stall already at the removed pages, not only where their step was to end.
+        After `Unmapped`, running kernels stall at the pages that were removed.
         """
         if isinstance(message, ReplayFaults):
             for number, resident in [*self._kernels.stalled.items()]:

@@ -255,7 +255,7 @@ class IndependentRecord:
     runs: how many runs were made. digest: a hash of the values, runs and machines. draws: with how many random samples
     of the uncertain costs each run was repeated. not_drawn: by entry, why it was left out of these. accuracies: the
     errors of each kind. With draws, `coverages` says how many values of each kind lie in their intervals, and
-    `model_errors` how far off each kind is on all machines but one.
+    `model_errors` how far off each kind is, for each machine, on all other machines (leave-one-out).
     """
 
     file: str
@@ -300,9 +300,9 @@ class IndependentReport:
         ]
 
     def model_errors(self) -> list[ModelError]:
-        """Return, for each kind and machine, how far predictions of that kind are off on all other machines.
+        """Return the error to expect on each machine, from the errors of all other machines (leave-one-out).
 
-        Kinds that no other machine has are left out.
+        There is one for each machine and kind of measurement, but for kinds that only that machine has.
         """
         counted, found = self.counted(), []
         for kind, machine in sorted({(entry.kind, entry.machine) for entry, _ in counted}):

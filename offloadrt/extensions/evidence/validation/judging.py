@@ -244,7 +244,7 @@ class Bench:
 
     @classmethod
     def of(cls, package: str) -> Bench:
-        """Read the claims of a paper's package; return them without judges, which its modules register."""
+        """Read the claims of a paper's package into a new `Bench`, to which its modules then add their judges."""
         return cls(claims_of(package))
 
     def judge(self, *patterns: str) -> Callable[[Callable[..., Hearing]], Callable[..., Hearing]]:

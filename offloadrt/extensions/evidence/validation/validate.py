@@ -516,9 +516,10 @@ class ValidationRecord:
 
 @attrs.frozen
 class ValidationReport:
-    """The verdicts on a paper's claims: all of role `predict`, and those of role `calibrate` that have a judge.
+    """The verdicts (`findings`) on a paper's claims, in the paper's order.
 
-    They (`findings`) are in the paper's order. `calibrate`: parameters may have been fitted to the claim's number.
+    These are all claims of role `predict`, and those of role `calibrate` (parameters may have been fitted to the
+    number) for which the paper's package has a function that judges them.
     """
 
     paper: str

@@ -383,7 +383,7 @@ class Share:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """Return the bounds as the arguments by which a kernel changed for several devices gets them, in its order."""
+        """Return first, last, first, last ... of the ranges: arguments of a kernel that is divided among devices."""
         return tuple(bound for pair in self.bounds for bound in pair)
 
 
