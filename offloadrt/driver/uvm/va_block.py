@@ -271,7 +271,7 @@ class VaSpace:
             block.set_read_mostly(pages, True)
 
     def not_read_mostly(self, index: int, pages: PageSet) -> None:
-        """End read-mostly for pages of block `index`: one copy stays, the preferred device's, the host's, or else any."""
+        """End read-mostly for pages of block `index`: one copy stays, the preferred device's, the host's, or any."""
         places, kept = [*self.everywhere(index)], []
         left = on_host = 0
         for _, block in places:

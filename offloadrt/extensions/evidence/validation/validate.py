@@ -518,8 +518,7 @@ class ValidationRecord:
 class ValidationReport:
     """The verdicts (`findings`) on a paper's claims, in the paper's order.
 
-    These are all claims of role `predict`, and those of role `calibrate` (parameters may have been fitted to the
-    number) for which the paper's package has a function that judges them.
+    They are all of role `predict`, and those of role `calibrate` (to which parameters may be fitted) that are judged.
     """
 
     paper: str
