@@ -284,7 +284,7 @@ class CountedLaunch:
         return self.decides(path) and all(map(self.counted, loops_of(path)))
 
     def decides(self, path: Path) -> bool:
-        """Tell whether index ranges alone decide in which iterations code in the loops and branches `path` runs."""
+        """Tell whether index ranges alone decide in which iterations the code inside `path` (loops, branches) runs."""
         for depth, part in enumerate(path):
             if isinstance(part, Branch) and (
                 not part.condition.exact

@@ -495,7 +495,7 @@ Range = tuple[int, int]
 
 @attrs.frozen
 class Reach:
-    """The elements of an array that a launch touches: their ranges, and the runs that it reads and writes."""
+    """The elements of an array that a launch touches: the ranges of indices, and the stretches read and written."""
 
     ranges: tuple[Range, ...] | None
     """Ranges that contain all touched elements, in ascending order; None where data decide."""

@@ -277,7 +277,7 @@ class MemoryConfiguration(ABC):
         return self
 
     def hooks(self, device: OffloadDevice) -> MapHooks:
-        """Return the hooks for a device; called once, when the device is complete."""
+        """Return what the configuration does before, at and after a map on a device; called once, when that is made."""
         return MapHooks()
 
     def sections(self, devices: Sequence[OffloadDevice]) -> dict[str, ResultSection]:
@@ -526,7 +526,7 @@ class OffloadDevice:
             self.unlock_entry(pointer.entry)
 
     async def add_event(self, entry: Entry, queue: DirectiveQueue) -> None:
-        """Record the event by which other queues wait for a map's copy, unless the profile's `entry.events` is off."""
+        """Record the event by which other queues wait for a map's copy, if the profile's `entry.events` is on."""
         if self.keeps_events:
             entry.event = await self.plugin.record_event(queue)
 

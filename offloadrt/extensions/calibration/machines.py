@@ -73,7 +73,7 @@ class EntryRecord:
 
 @attrs.frozen
 class MachineRecord:
-    """A machine with a runtime, and its entries by key, as `machines NAME` prints them.
+    """A machine with a runtime, and its profile (costs and sizes, by key), as `machines NAME` prints them.
 
     `title` describes the machine in a few words; `notes` are the profile's remarks; `path` is the profile's file.
     """

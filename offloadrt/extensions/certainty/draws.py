@@ -167,7 +167,7 @@ class Draws:
     def at(self, number: int, spec: MachineSpec, options: RunSpec) -> RunSpec:
         """Return the options of a run on a machine in draw `number` (a random sample of the uncertain values).
 
-        Values and positions that the `options` already set stay as they are.
+        Entries of the profile and inputs that the `options` already set stay as they are.
         """
         place = _sequence(1 << max(number, MOST - 1).bit_length(), self.width)[number]
         ends = {

@@ -100,7 +100,7 @@ Forget = Callable[[omp.HostArray], None]
 
 @attrs.frozen
 class Ends:
-    """Says which value in their ranges (low, mean or high) a run's sizes, run lengths and kernels' work have."""
+    """Says which value, low, mean or high, a run takes of each uncertain size, number of steps and kernel's work."""
 
     sizes: str = "mean"
     lengths: str = "mean"

@@ -201,7 +201,7 @@ def find(reference: str) -> Scenario:
 
 
 def split(reference: str) -> tuple[Path | None, str | None]:
-    """Divide a reference into the file and the name in it; the file is None for a plain name."""
+    """Divide a scenario's name as users write it, ``FILE.py:NAME``, into (file, name); a plain name has file None."""
     if reader_of(reference) is not None:
         return Path(reference), None
     file, colon, name = reference.rpartition(":")

@@ -127,7 +127,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, errors: Sequence[float]) -> Accuracy:
-        """Compute the accuracy from one or more errors."""
+        """Summarise one or more errors |ln(predicted / reported)|."""
         ordered = sorted(errors)
         return cls(len(errors), statistics.median(ordered), _quantile(ordered, 0.9))
 

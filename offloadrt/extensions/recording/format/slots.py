@@ -189,7 +189,7 @@ def a_of(row: Row) -> int:
 
 
 def b_of(row: Row) -> int:
-    """Return the field `b` of a slot (row of the raw files); for a call or launch it counts the slots of its parts."""
+    """Return the integer field `b` of a row of the raw files: of a call or launch, the number of rows of its parts."""
     return row[0] >> 32
 
 

@@ -143,7 +143,7 @@ class Timed:
         return cls(begin, end, measure, left, bool(rounds), skipped, laps)
 
     async def passes(self, t: HostThread, place: str) -> None:
-        """Begin or end the measurement when the replay reaches an algorithm call.
+        """Begin or end the measurement if the algorithm call that the replay has reached is its beginning or its end.
 
         place: the source line of the call. A program with explicit copies first waits for the device.
         """
