@@ -35,7 +35,7 @@ Json = Annotated[
 ]
 
 
-def not_negative(kind: object, value: int | None) -> None:
+def check_draws(kind: object, value: int | None) -> None:
     """Raise UserError unless `value` (of --draws) is None or 0 to `MOST_RUNS`. `kind`: the option's type, unused."""
     if value is not None and not 0 <= value <= MOST_RUNS:
         raise UserError(f"--draws {value}: it can be 0 to {MOST_RUNS:,}")
@@ -47,7 +47,7 @@ DrawCount = Annotated[
     Parameter(
         help="How many places to draw in the ranges of all uncertain entries, the same for all runs; 0 draws none. By "
         "default as many as the budget allows.",
-        validator=not_negative,
+        validator=check_draws,
     ),
 ]
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h)?")

@@ -185,7 +185,10 @@ def test_flang_maps_a_section_with_gaps_as_if_it_had_none(tmp_path: Path) -> Non
     convert(tmp_path / "raw", tmp_path / "gaps.rec")
     (mistake,) = said_of(tmp_path / "gaps.rec")
     assert mistake.subject == "table"
-    assert "its byte 124, where bytes 84 to 115 are mapped (flang 22 maps a section with gaps as" in mistake.advice
+    assert (
+        "its byte 124, where bytes 84 to 115 are mapped (if a clause names a section with gaps: flang 22"
+        in mistake.advice
+    )
 
 
 def test_each_private_copy_of_a_part_of_an_array_has_a_place_of_its_own(tmp_path: Path) -> None:

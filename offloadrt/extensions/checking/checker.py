@@ -461,7 +461,7 @@ class Checker:
 
     def _block_allocated(self, event: ev.BlockAllocated) -> None:
         directive = self._directive(event.cause)
-        name = event.array.name if event.array is not None else "device memory"
+        name = event.array.name if event.array is not None else rec.DEVICE_MEMORY
         begin, end = event.address, event.address + event.nbytes
         block = WatchedBlock(
             event.device, begin, end, name, self._story(directive, f"allocates it in {directive.name}")
@@ -644,7 +644,7 @@ class Checker:
         if self._reaches_nothing(event):
             name, way = event.array.name if event.array else "data", "to" if event.op == "h2d" else "from"
             told = self._story(directive, f"copies {name} {way} device memory in {directive.name}")
-            self._nothing_there(told, "device memory")
+            self._nothing_there(told, rec.DEVICE_MEMORY)
             directive.is_refused = True
             return
         role: Role = ""

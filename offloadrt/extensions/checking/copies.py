@@ -10,6 +10,7 @@ from offloadrt.extensions.checking.accesses import Directive, Memories, Role, Wa
 from offloadrt.extensions.checking.lifetimes import Lifetimes
 from offloadrt.extensions.checking.orders import References
 from offloadrt.extensions.checking.races import Races
+from offloadrt.extensions.checking.recorded import DEVICE_MEMORY
 from offloadrt.extensions.checking.recorded_faults import RecordedFaults
 from offloadrt.extensions.checking.versions import Versions
 from offloadrt.extensions.checking.waste import Brought, DataOperation, Wastes
@@ -87,7 +88,7 @@ class CheckedCopies:
         if not event.nbytes:
             return
         array = event.array
-        name = array.name if array is not None else entry.name if entry is not None else "device memory"
+        name = array.name if array is not None else entry.name if entry is not None else DEVICE_MEMORY
         if event.op == "d2d":
             self._between_devices(directive, event, entry, block, name)
             return

@@ -11,6 +11,7 @@ import attrs
 from offloadrt.driver import CudaDriver, TimedEvent
 from offloadrt.driver.cuda.context import CapturedGraph, GraphNode, HostNode
 from offloadrt.driver.cuda.launches import MEMSET, GraphExec
+from offloadrt.extensions.checking.recorded import DEVICE_MEMORY
 from offloadrt.kernels import Launch
 from offloadrt.machine import DeviceArray, Stream
 from offloadrt.machine.messages import KernelPacket
@@ -288,7 +289,7 @@ class ReportedCalls:
 
     def written(self, number: int, device: int, array: DeviceArray) -> None:
         """Report a memset of a device array as a write of all its bytes. number: the number given by `call`."""
-        use = ev.MemoryUse(device, array.address, array.nbytes, True, True, "device memory")
+        use = ev.MemoryUse(device, array.address, array.nbytes, True, True, DEVICE_MEMORY)
         self._observer.handle(ev.KernelSubmitted(number, device, "memset", (use,)))
 
 

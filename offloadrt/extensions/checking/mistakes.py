@@ -24,8 +24,6 @@ ORDER: Final[tuple[str, ...]] = (
 
 UNKNOWN: Final = "memory"
 """The name in reports for memory of which only the address is known."""
-DEVICE_MEMORY: Final = "device memory"
-"""The name in reports for memory that a routine has allocated on a device, as omp_target_alloc does."""
 _OF_NO_VALUES: Final = ("missing unmap", "surplus unmap", "memory leak", "never awaited")
 """Kinds of mistakes that do not make the contents of memory doubtful."""
 

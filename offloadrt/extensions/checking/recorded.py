@@ -1,13 +1,17 @@
-"""Events that only the replay of a recording sends to the checker: what the recorder saw in the real run."""
+"""Events for the checker beyond those of the runtime: what a recorder saw in the real run, and messages under way."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final
 
 import attrs
 
 from offloadrt.runtime.host_array import HostArray
 from offloadrt.runtime.mapping.map_item import BlockUse
+
+DEVICE_MEMORY: Final = "device memory"
+"""The name in reports for memory that a routine has allocated on a device, as omp_target_alloc does."""
 
 
 @attrs.frozen

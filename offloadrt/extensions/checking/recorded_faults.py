@@ -10,8 +10,9 @@ import attrs
 
 from offloadrt.address_map import AddressMap
 from offloadrt.extensions.checking.accesses import WatchedBlock
-from offloadrt.extensions.checking.mistakes import DEVICE_MEMORY, UNKNOWN, Mistakes, Story
+from offloadrt.extensions.checking.mistakes import UNKNOWN, Mistakes, Story
 from offloadrt.extensions.checking.recorded import (
+    DEVICE_MEMORY,
     ConstantKnown,
     DeviceMemoryUsed,
     KernelAccess,

@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from offloadrt.extensions.checking.recorded import HostUse, split_atomic
+from offloadrt.extensions.checking.recorded import DEVICE_MEMORY, HostUse, split_atomic
 from offloadrt.kernels.costs import ArrayCounts
 from offloadrt.kernels.execution import MappedSection
 from offloadrt.kernels.memory_streams import AccessStream
@@ -307,7 +307,7 @@ def _placed(device: OffloadDevice, argument: Any, bindings: dict[HostArray, Bind
         if argument.binding is not None and argument.array is not None:
             return _bound(device, argument.array, argument.binding)
         nbytes = argument.nbytes or device.block_size(argument.address) or 0
-        name = argument.array.name if argument.array is not None else "device memory"
+        name = argument.array.name if argument.array is not None else DEVICE_MEMORY
         end = argument.address + nbytes
         return _Placed(name, device.number, argument.address, argument.address, end, False)
     return _bound(device, argument, bindings[argument]) if isinstance(argument, HostArray) else None
@@ -383,7 +383,7 @@ def _reached(device: OffloadDevice, region: OffloadedRegion) -> Iterator[MemoryU
     known: set[Entry] = set()
     for use in region.blocks:
         writes, maybe = use.writes or not use.exact, not use.exact
-        begin, nbytes, name, mapped, memory = use.address, use.nbytes, "device memory", False, device.number
+        begin, nbytes, name, mapped, memory = use.address, use.nbytes, DEVICE_MEMORY, False, device.number
         if use.of_host and (found := _in_entry(device, begin, nbytes)) is not None:
             entry, begin, nbytes = found
             name, mapped = entry.name, _holds(region, entry)

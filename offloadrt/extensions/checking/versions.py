@@ -15,8 +15,8 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.accesses import Access, Cell, Intervals
-from offloadrt.extensions.checking.mistakes import DEVICE_MEMORY, Mistakes, Story
-from offloadrt.extensions.checking.recorded import KernelCopied
+from offloadrt.extensions.checking.mistakes import Mistakes, Story
+from offloadrt.extensions.checking.recorded import DEVICE_MEMORY, KernelCopied
 from offloadrt.extensions.checking.strands import Strand
 from offloadrt.runtime.events import HOST
 from offloadrt.runtime.mapping.present_table import INFINITE, Entry

@@ -47,6 +47,7 @@ from offloadrt.extensions.recording.format.slots import (
     Slot,
     a_of,
     b_of,
+    is_fortran,
     kind_of,
     memory_of,
     signed,
@@ -57,7 +58,6 @@ from offloadrt.runtime.mapping.map_types import ATTACH, FIRST_MEMBER, LITERAL, M
 
 _KERNELS: Final = (7, 8)
 _FIRST_ROUTINE, _LAST_ROUTINE = 20, 39
-_FORTRAN: Final = (".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18")
 _ASYNC: Final = 16
 """The difference between OMPT's numbers of asynchronous and synchronous data operations."""
 
@@ -261,7 +261,7 @@ class RuntimeCalls:
 
     def _read_form(self, item: Row) -> ItemForm:
         name, file, line, _ = self._location(item[5])
-        if name.lower().endswith(_FORTRAN):  # flang puts the file first, and writes the kind of an index behind it
+        if is_fortran(name):  # flang puts the file first, and writes the kind of an index behind it
             name, file = re.sub(r"\b(\d+)_\d+\b", r"\1", file) if file != "unknown" else "", name
         return ItemForm(item[4], name, file, int(line) if line.isdigit() else 0)
 

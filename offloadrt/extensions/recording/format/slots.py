@@ -188,6 +188,11 @@ def a_of(row: Row) -> int:
     return row[0] >> 16 & 0xFFFF
 
 
+def is_fortran(place: str) -> bool:
+    """Tell whether a source file, or a line such as ``solver.f90:14``, is Fortran, by the ending of the file's name."""
+    return place.partition(":")[0].lower().endswith((".f", ".for", ".f90", ".f95", ".f03", ".f08", ".f18"))
+
+
 def b_of(row: Row) -> int:
     """Return the integer field `b` of a row of the raw files: of a call or launch, the number of rows of its parts."""
     return row[0] >> 32

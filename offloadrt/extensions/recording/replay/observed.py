@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from offloadrt.extensions.checking.recorded import (
+    DEVICE_MEMORY,
     BlockNew,
     BufferUsed,
     ConstantKnown,
@@ -62,6 +63,7 @@ from offloadrt.extensions.recording.format.slots import (
     OWN_THREAD,
     STORES,
     UNIFIED_SHARED_MEMORY,
+    is_fortran,
 )
 from offloadrt.runtime.events import (
     HOST,
@@ -90,7 +92,7 @@ _STRAYS: Final = {
     StrayKind.HOST: "memory of the host that is not mapped, at {at}",
     StrayKind.CRASH: "no memory, at {at}, and crashes",
     StrayKind.STACK: "beyond the end of its thread's stack, and crashes",
-    StrayKind.FREED: "device memory",
+    StrayKind.FREED: DEVICE_MEMORY,
 }
 _ENDS: Final = {
     EndKind.FREE: "frees {}",
@@ -247,7 +249,7 @@ class ObservedReplay:
 
         for race in findings.races:
             first, second = (_access(party) for party in race.parties)
-            name = race.name or name_of(race.array) or "device memory"
+            name = race.name or name_of(race.array) or DEVICE_MEMORY
             self._tell(KernelRaced(kernel, device, name, (first, second)))
         for stray in findings.strays:
             if stray.kind == StrayKind.LOST:
@@ -389,13 +391,15 @@ def _in_elements(name: str, stray: KernelStray) -> str:
     if section is None:
         return "beyond what is mapped"
     element, end = section.element, section.begin + section.nbytes
-    is_fortran = re.search(r"\.[fF]\w*:", stray.party.where) is not None
+    of_fortran = is_fortran(stray.party.where)
     is_whole = element and not (section.begin % element or section.nbytes % element or section.reached % element)
-    if is_whole and re.fullmatch(r"[A-Za-z_][\w.>-]*", name) and not is_fortran:
+    if is_whole and re.fullmatch(r"[A-Za-z_][\w.>-]*", name) and not of_fortran:
         first, count, index = section.begin // element, section.nbytes // element, section.reached // element
         return f"{name}[{index}], where {name}[{first}:{count}] is mapped"
-    of_flang = " (flang 22 maps a section with gaps as if it had none)" if is_fortran and section.reached >= end else ""
-    return f"its byte {section.reached}, where bytes {section.begin} to {end - 1} are mapped{of_flang}"
+    told = f"its byte {section.reached}, where bytes {section.begin} to {end - 1} are mapped"
+    if of_fortran and section.reached >= end:
+        told += " (if a clause names a section with gaps: flang 22 maps it as if it had none)"
+    return told
 
 
 def _ends(begin: int, end: int) -> set[int]:

@@ -43,8 +43,7 @@ from offloadrt.runtime.mapping.map_types import ATTACH, FROM, LITERAL, NON_CONTI
 from offloadrt.study.running.statistics import StepSampler
 
 if TYPE_CHECKING:  # most programs do not use MPI
-    from offloadrt.extensions.recording.replay.messages import MessageBuffers
-    from offloadrt.extensions.recording.replay.ranks import RankReplay, ReplayedPart
+    from offloadrt.extensions.recording.replay.ranks import MessageBuffers, RankReplay, ReplayedPart
 
 _SHOWN: Final = 3
 
@@ -415,7 +414,7 @@ class ReplayedProgram:
 
     def _tell_messages(self, observed: ObservedReplay) -> None:
         """Report what MPI calls do with their buffers, as this process is replayed without the other ranks."""
-        from offloadrt.extensions.recording.replay.messages import MessageBuffers
+        from offloadrt.extensions.recording.replay.ranks import MessageBuffers
 
         self._messages = MessageBuffers(
             observed, self.recording, self._on_device, lambda number: self._arrays.at(number, self.frame),

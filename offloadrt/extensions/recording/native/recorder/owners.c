@@ -6,10 +6,10 @@
 enum { KNOWN = 1 << 12, MOST_FOUND = 1 << 10, PTR_AND_OBJ = 0x10, LITERAL = 0x100, ATTACH = 0x4000, MEMBER_SHIFT = 48 };
 #define NON_CONTIGUOUS 0x100000000000
 static __thread launch_t *launch;
-static __thread host_block_t *blocks, *known; /* what the host has */
+static __thread host_block_t *blocks, *known; /* what memory the host has, sorted; `known` until there is room for it */
 static __thread size_t block_count;
-static __thread uint64_t *nobodys; /* places of 16 bytes that are known to be neither */
-static __thread unsigned found_small;
+static __thread uint64_t *unowned; /* places of 16 bytes of which no owner was found, so that they are not looked up again */
+static __thread unsigned found_small; /* blocks of the shared heap that the launch came to by pointers in memory */
 
 /* Returns the block or variable of the host in which an address lies; bytes 0: it lies in none that is listed. */
 static host_block_t listed_at(uint64_t address) {
@@ -45,8 +45,9 @@ static uint32_t section_at(uint64_t address, bool is_given) {
   return UINT32_MAX;
 }
 
+/* Returns how an access misses what is mapped (`launch_t.owner` explains it), and whose memory it meets instead. */
 static uint32_t owner(uint64_t address, uint32_t *array) {
-  uint64_t *place = &nobodys[address / 16 % KNOWN];
+  uint64_t *place = &unowned[address / 16 % KNOWN];
   if (*place == address / 16)
     return 0;
   *array = section_at(address, true); /* before the host: the kernel was given the address of that array's first element */
@@ -60,6 +61,7 @@ static uint32_t owner(uint64_t address, uint32_t *array) {
   return 0;
 }
 
+/* Notes how many bytes of the host's array lie before and behind the section that is mapped. */
 static void note_extent(array_t *array) {
   host_block_t block = listed_at(array->host);
   if (!block.bytes)
@@ -70,7 +72,7 @@ static void note_extent(array_t *array) {
   array->above = block.bytes - array->below > array->size ? block.bytes - array->below - array->size : 0;
 }
 
-/* Which element of its array a section begins with is known by what the kernel was given. */
+/* Notes where in its array a section begins: the kernel was given the address of the array's first element. */
 static void note_first(array_t *array, items_t items) {
   for (uint32_t i = 0; i < items.count; i++) {
     bool is_pointee = items.type[i] & PTR_AND_OBJ;
@@ -86,7 +88,7 @@ static void note_first(array_t *array, items_t items) {
 
 size_t owners_bytes(void) {
   known = host_memory(&block_count);
-  return room_of(block_count * sizeof *blocks) + room_of(KNOWN * sizeof *nobodys);
+  return room_of(block_count * sizeof *blocks) + room_of(KNOWN * sizeof *unowned);
 }
 
 void owners_begin(launch_t *of, items_t items) {
@@ -96,7 +98,7 @@ void owners_begin(launch_t *of, items_t items) {
     memcpy(blocks, known, block_count * sizeof *blocks);
   free(known);
   known = NULL;
-  nobodys = room_for(KNOWN, sizeof *nobodys);
+  unowned = room_for(KNOWN, sizeof *unowned);
   found_small = 0;
   launch->owner = owner;
   for (uint32_t i = 0; i < launch->array_count; i++) {
